@@ -9,7 +9,11 @@
 use std::{env, fs, io, path::PathBuf};
 
 use clap::CommandFactory;
-use ipgc::{audit, cli::Cli};
+use ipgc::{
+    audit::{explain::report::Explanation, line::Message, report::Report},
+    cli::Cli,
+};
+use schemars::schema_for;
 
 fn main() -> io::Result<()> {
     let repository = || env!("CARGO_MANIFEST_DIR").into();
@@ -17,13 +21,13 @@ fn main() -> io::Result<()> {
     let schemas = root.join("schemas");
     fs::create_dir_all(&schemas)?;
     for (command, schema) in [
-        ("audit", audit::report::schema()),
-        ("explain", audit::explain::report::schema()),
-        ("watch", audit::line::schema()),
+        ("audit", schema_for!(Report)),
+        ("explain", schema_for!(Explanation)),
+        ("watch", schema_for!(Message)),
     ] {
         fs::write(
             schemas.join(command).with_extension("json"),
-            format!("{schema:#}\n"),
+            format!("{:#}\n", schema.to_value()),
         )?;
     }
     fs::create_dir_all(root.join("docs"))?;

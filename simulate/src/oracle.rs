@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 use ipgc::{
     audit::{
         audit,
-        explain::{Subject, explain},
+        explain::explain,
         filter::Filter,
         report::{Problem, Source},
     },
@@ -166,8 +166,8 @@ impl World {
         };
         let now = self.server.now().to_string();
         for pool in self.server.list("ippools") {
-            let subject = Subject::parse(pool["metadata"]["name"].as_str().unwrap_or_default());
-            let told = explain(&snapshot, policy, &subject, Source::Cluster, now.clone());
+            let subject = pool["metadata"]["name"].as_str().unwrap_or_default();
+            let told = explain(&snapshot, policy, subject, Source::Cluster, now.clone());
             for row in told.map(|it| it.rows).unwrap_or_default() {
                 let rule = row
                     .rule

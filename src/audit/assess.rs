@@ -109,8 +109,10 @@ impl Judged<'_> {
 
     /// The nodes that hold it.
     pub fn holding(&self) -> &[Box<str>] {
-        let wait = self.stale().map(|stale| &stale.clearance.wait);
-        wait.map(holding).unwrap_or_default()
+        match self.stale().map(|stale| &stale.clearance.wait) {
+            Some(Wait::For(nodes) | Wait::AtMost(nodes, _)) => nodes,
+            _ => &[],
+        }
     }
 
     /// Whether it is a reservation that says nothing of whose it is, and nothing that it may be somebody's: a person may
@@ -118,14 +120,6 @@ impl Judged<'_> {
     pub fn names_no_pod(&self) -> bool {
         let unreadable = Verdict::Unknown(Unknown::Unreadable(pool::Unreadable::PodRef));
         matches!(self.item, Item::Reservation(..)) && self.verdict == unreadable
-    }
-}
-
-/// The nodes that a row waits for.
-pub fn holding(wait: &Wait) -> &[Box<str>] {
-    match wait {
-        Wait::Until(_) => &[],
-        Wait::For(nodes) | Wait::AtMost(nodes, _) => nodes,
     }
 }
 
@@ -152,10 +146,12 @@ impl<'s> Assessor<'s> {
         }
     }
 
-    /// The same of a cluster that was read at this moment, RFC 3339.
-    pub fn at(mut self, moment: &str) -> Self {
-        self.present = moment.parse().ok();
-        self.source = Source::Cluster;
+    /// The same of what was read from there at this moment, RFC 3339.
+    pub fn at(mut self, source: Source, moment: &str) -> Self {
+        if source == Source::Cluster {
+            self.present = moment.parse().ok();
+        }
+        self.source = source;
         self
     }
 

@@ -2,10 +2,10 @@
 //!
 //! Pure, and without memory: it knows these two audits, and no clock.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    line::{Line, Message, Was},
+    line::{Line, Message},
     order,
     report::{Finding, Problem},
 };
@@ -25,10 +25,10 @@ pub struct Entry {
 pub type State = BTreeMap<String, Entry>;
 
 impl Entry {
-    /// An entry of which only the verdict is known.
-    pub fn new(verdict: String, subject: Finding) -> Self {
+    /// An entry of which only the verdict at this moment is known.
+    pub fn new(at: Arc<str>, verdict: String, subject: Finding) -> Self {
         let line = Line {
-            at: String::new(),
+            at,
             verdict: Some(verdict),
             was: None,
             node: None,
@@ -61,33 +61,16 @@ impl Entry {
     }
 
     /// The line about it, with what it `was`.
-    fn told(&self, at: &str, was: Option<&Self>) -> Line {
+    fn told(&self, was: Option<&Self>) -> Line {
         Line {
-            at: at.to_owned(),
-            was: was.map(|was| was.was().into()),
+            was: was.map(|was| was.line.clone().into()),
             ..self.line.clone()
-        }
-    }
-
-    fn was(&self) -> Was {
-        let Line {
-            verdict,
-            node,
-            subject,
-            ..
-        } = self.line.clone();
-        Was {
-            verdict: verdict.unwrap_or_default(),
-            grade: subject.grade,
-            cause: subject.cause,
-            pods: subject.pods,
-            node,
         }
     }
 
     /// The line about it once it is no longer there.
     fn gone(&self, at: &str) -> Line {
-        let told = self.told(at, Some(self));
+        let told = self.told(Some(self));
         let found = told.subject;
         let detail = if found.row.is_some() && !found.problem.is_beside_a_row() {
             "the row is gone"
@@ -96,6 +79,7 @@ impl Entry {
         };
         let node = told.node.as_deref().map(|node| [node.into()].into());
         Line {
+            at: at.into(),
             verdict: None,
             subject: Finding {
                 row: found.row,
@@ -119,10 +103,10 @@ fn sorted<T>(mut all: Vec<T>, entry: impl Fn(&T) -> &Entry) -> Vec<T> {
 }
 
 /// The lines of a first look: what there is of interest, and of `all` also rows with which nothing is wrong.
-pub fn present(state: &State, at: &str, all: bool) -> Vec<Message> {
+pub fn present(state: &State, all: bool) -> Vec<Message> {
     let wanted = state.values().filter(|it| it.is_wanted(all));
     let wanted = sorted(wanted.collect(), |it| it);
-    let lines = wanted.iter().map(|it| it.told(at, None));
+    let lines = wanted.iter().map(|it| it.told(None));
     lines.map(Message::Present).collect()
 }
 
@@ -141,8 +125,8 @@ pub fn changes(before: &State, after: &State, at: &str, all: bool) -> Vec<Messag
         .filter(|(was, it)| it.is_wanted(all) || was.is_some_and(|was| was.is_wanted(all)));
     let others = sorted(others.collect(), |(_, it)| *it);
     let others = others.into_iter().map(|(was, it)| match was {
-        None => Message::Appeared(it.told(at, None)),
-        Some(_) => Message::Changed(it.told(at, was)),
+        None => Message::Appeared(it.told(None)),
+        Some(_) => Message::Changed(it.told(was)),
     });
     gone.chain(others).collect()
 }

@@ -7,7 +7,7 @@ use ipgc_core::evidence::Policy;
 use super::{
     assess::Assessor,
     audit_each,
-    report::{Finding, Problem, Report},
+    report::{Finding, Problem, Report, Source},
 };
 use crate::snapshot::Snapshot;
 
@@ -30,7 +30,7 @@ pub fn wants_confirmation(report: &Report) -> bool {
 /// address and one of its pods.
 pub fn confirm(report: &mut Report, again: &Snapshot, policy: &Policy) {
     let made = report.made.clone();
-    let assessor = Assessor::new(again, policy).at(&made);
+    let assessor = Assessor::new(again, policy).at(Source::Cluster, &made);
     // A pool that cannot be read any more proves no row.
     let is_blind = !assessor.blind.is_empty();
     let second = audit_each(&assessor, made, &mut |_| {});

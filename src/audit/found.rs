@@ -12,7 +12,7 @@ use ipgc_core::{
 use super::{
     assess::{Assessor, Item, Judged},
     pods::is_going,
-    report::{Finding, Problem, ReservationReport, RowReport, Stored},
+    report::{Finding, Problem, ReservationReport, RowReport},
     words,
 };
 use crate::snapshot::Kind;
@@ -72,7 +72,7 @@ impl Assessor<'_> {
                 finding.row = Some(RowReport {
                     pool_uid: pool.uid().to_owned(),
                     key: row.key().to_owned(),
-                    stored: Stored::new(row.stored()),
+                    stored: row.stored().clone().into(),
                 });
                 finding.namespace = Some(pool.key().namespace.clone());
                 let content = it.content.as_ref();

@@ -2,6 +2,8 @@
 //!
 //! Field names are stable: `ipgc watch --schema` describes them. Nothing is decided here.
 
+use std::sync::Arc;
+
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use serde_json::Value;
@@ -46,13 +48,13 @@ pub struct Synced {
 #[schemars(transform = without_problem)]
 pub struct Line {
     /// When the look at it began, RFC 3339. It changed after the look before.
-    pub at: String,
+    pub at: Arc<str>,
     /// `live`, `unreported`, `exempt`, or what is wrong; none of what is gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<String>,
-    /// The subject before the change, if that is known.
+    /// The line about it before the change, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub was: Option<Box<Was>>,
+    pub was: Option<Box<Line>>,
     /// The node of its pod, or the last one that is known of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
@@ -68,33 +70,8 @@ fn without_problem(schema: &mut Schema) {
     }
 }
 
-/// A subject before a change.
-#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Was {
-    /// `live`, `unreported`, `exempt`, or what was wrong.
-    pub verdict: String,
-    /// How well it was known that no sandbox answers.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub grade: Option<String>,
-    /// The cause that had made it stale.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cause: Option<String>,
-    /// The pods as `namespace/name`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub pods: Vec<String>,
-    /// The node of its pod, or the last one that is known of it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub node: Option<String>,
-}
-
-/// The text of [`schema`], as it is in the repository.
+/// The schema of a [`Message`], as it is in the repository.
 pub const SCHEMA: &str = include_str!("../../schemas/watch.json");
-
-/// The schema of a line, made from the types. The program prints [`SCHEMA`] instead.
-pub fn schema() -> Value {
-    schemars::schema_for!(Message).to_value()
-}
 
 /// The titles of the table, and the least width of each column: later lines may be wider.
 pub fn columns(output: Output) -> (Vec<String>, Vec<usize>) {
@@ -114,7 +91,7 @@ impl Message {
             Self::Synced(_) => return None,
         };
         let was = table::shown(line.was());
-        let mut cells = vec![line.at.clone(), event.to_owned(), was];
+        let mut cells = vec![line.at.to_string(), event.to_owned(), was];
         cells.push(table::shown(line.verdict.clone()));
         cells.extend(table::cells(&line.subject, output).skip(1));
         Some(cells)
@@ -125,13 +102,9 @@ impl Line {
     /// The verdict before, and the owner before where that is another now.
     fn was(&self) -> Option<String> {
         let was = self.was.as_ref()?;
-        if was.pods == self.subject.pods {
-            return Some(was.verdict.clone());
-        }
-        let before = table::names(&was.pods);
-        Some(before.map_or_else(
-            || was.verdict.clone(),
-            |before| format!("{} of {before}", was.verdict),
-        ))
+        let pods = &was.subject.pods;
+        let before = table::names(pods).filter(|_| *pods != self.subject.pods);
+        let of = before.map_or_else(String::new, |before| format!(" of {before}"));
+        Some(was.verdict.clone()? + &of)
     }
 }

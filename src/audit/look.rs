@@ -3,7 +3,7 @@
 //! Pure. The look before gives what may not be forgotten: node and labels of pods that are gone, and subjects that an
 //! object hides which cannot be read.
 
-use std::{collections::HashMap, mem};
+use std::{collections::HashMap, mem, sync::Arc};
 
 use ipgc_core::{
     evidence::Policy,
@@ -17,7 +17,7 @@ use super::{
     filter::Filter,
     line::Line,
     name_few,
-    report::{Finding, Problem, Report},
+    report::{Finding, Problem, Report, RowReport, Source},
 };
 use crate::snapshot::{Kind, Snapshot};
 
@@ -34,8 +34,8 @@ pub struct Look<'a> {
 impl<'a> Look<'a> {
     /// Judges a snapshot; the report is of the moment `made`, RFC 3339.
     pub fn new(snapshot: &'a Snapshot, policy: &Policy, filter: &'a Filter, made: String) -> Self {
-        let assessor = Assessor::new(snapshot, policy).at(&made);
-        let mut kept = Vec::new();
+        let assessor = Assessor::new(snapshot, policy).at(Source::Cluster, &made);
+        let (mut kept, at) = (Vec::new(), Arc::<str>::from(&*made));
         let each_row = &mut |it: &Judged<'_>| {
             let (verdict, detail) = match &it.verdict {
                 Verdict::Held(held) => (held.word().as_str(), held.to_string()),
@@ -46,7 +46,7 @@ impl<'a> Look<'a> {
             };
             let mut finding = Finding::new(Problem::Nothing, detail);
             assessor.describe(&mut finding, it);
-            kept.push(Entry::new(verdict.to_owned(), finding));
+            kept.push(Entry::new(Arc::clone(&at), verdict.to_owned(), finding));
         };
         // All is judged, and then chosen: a subject that is no longer chosen is not gone.
         let report = audit_each(&assessor, made, each_row);
@@ -61,13 +61,14 @@ impl<'a> Look<'a> {
     /// The state, and the report without its findings, which are in the state. A subject of `before` that an unreadable
     /// object hides is still there: an error is never absence.
     pub fn into_state(mut self, before: &State) -> (State, Report) {
-        let mut state = State::new();
+        let (mut state, at) = (State::new(), Arc::<str>::from(&*self.report.made));
         for finding in mem::take(&mut self.report.findings) {
             let mut subject = subject_of(&finding);
             while state.contains_key(&subject) {
                 subject += " again";
             }
-            state.insert(subject, Entry::new(finding.problem.to_string(), finding));
+            let verdict = finding.problem.to_string();
+            state.insert(subject, Entry::new(Arc::clone(&at), verdict, finding));
         }
         for entry in mem::take(&mut self.kept) {
             // The finding about a row that is held says more.
@@ -152,14 +153,10 @@ fn subject_of(finding: &Finding) -> String {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let pool = [text(&finding.namespace), text(&finding.pool)].join(" ");
     let address = text(&finding.address);
+    let of_row = |row: &RowReport| format!("row {} {}", row.pool_uid, row.key);
     let about = match (problem, &finding.row, &finding.reservation) {
-        (_, Some(row), _) => {
-            let row = format!("row {} {}", row.pool_uid, row.key);
-            if !problem.is_beside_a_row() {
-                return row;
-            }
-            row
-        }
+        (_, Some(row), _) if problem.is_beside_a_row() => of_row(row),
+        (_, Some(row), _) => return of_row(row),
         (_, None, Some(reservation)) => return format!("reservation {}", reservation.uid),
         // Its pods change.
         (Problem::InUseTwice, ..) => address,

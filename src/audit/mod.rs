@@ -66,7 +66,6 @@ use self::{
     definitions::Definitions,
     filter::Filter,
     index::Place,
-    pools::Waits,
     report::{Finding, PoolUsage, Problem, REPORT_VERSION, Report, Source, Split, Totals},
 };
 use crate::snapshot::{Kind, Snapshot};
@@ -82,10 +81,7 @@ pub fn audit(
     source: Source,
     made: String,
 ) -> Report {
-    let mut assessor = Assessor::new(snapshot, policy);
-    if source == Source::Cluster {
-        assessor = assessor.at(&made);
-    }
+    let assessor = Assessor::new(snapshot, policy).at(source, &made);
     let mut report = audit_each(&assessor, made, &mut |_| {});
     report.findings.retain(|it| filter.passes(it, snapshot));
     report.pools.retain(|pool| filter.passes_pool(pool));
@@ -202,18 +198,17 @@ impl Audit<'_> {
         pool: &ObservedPool,
         each_row: &mut dyn FnMut(&Judged<'_>),
     ) -> PoolUsage {
-        let (assessor, mut split) = (self.assessor, Split::default());
-        let (mut waits, mut rows) = (Waits::default(), Vec::new());
+        let (assessor, mut rows) = (self.assessor, Vec::new());
+        let mut counted = PoolUsage::default();
         for row in pool.rows() {
             let it = assessor.row(pool, place, row);
-            *split.of(it.verdict.word()) += 1;
             match &it.verdict {
                 Verdict::Stale(stale) if !stale.clearance.watched => self.unwatched += 1,
                 Verdict::Unknown(Unknown::Exempt | Unknown::KeptOwner) => self.exempt += 1,
                 Verdict::Unknown(Unknown::NoProof(_)) => self.unproven += 1,
                 _ => {}
             }
-            waits.add(&it);
+            counted.count(&it);
             rows.extend(it.address.map(|address| (address, it.verdict.word())));
             each_row(&it);
             self.findings.extend(assessor.finding(&it));
@@ -229,14 +224,14 @@ impl Audit<'_> {
         let findings = &mut self.findings;
         findings.extend(pools::slice_of_several_nodes(assessor, place));
         let led = assessor.led(place);
-        let usage = pools::usage(place, led, (split, &rows), waits);
+        let usage = pools::usage(place, led, &rows, counted);
         findings.extend(pools::full_parts(place, &usage));
         if let Some(definitions) = &assessor.definitions {
             findings.extend(match led {
                 Some(led) => pools::statics(definitions, place, led),
                 None => vec![pools::without_definition(
                     place,
-                    split,
+                    usage.split,
                     definitions,
                     assessor.source,
                 )],

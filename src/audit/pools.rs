@@ -1,6 +1,6 @@
 //! Findings about a pool as a whole or a part of it, and about the slices of nodes.
 
-use std::{collections::BTreeSet, fmt, net::IpAddr};
+use std::{fmt, net::IpAddr};
 
 use ipgc_core::{
     ipam::handed_out,
@@ -21,12 +21,12 @@ use super::{
 /// More than so many hundredths of a range are nearly all of it.
 const NEARLY_FULL: u128 = 90;
 
-/// How full a pool is.
+/// How full a pool is whose rows were counted.
 pub fn usage(
     place: &Place,
     led: Option<&Led<'_>>,
-    (split, rows): (Split, &[(IpAddr, Word)]),
-    waits: Waits,
+    rows: &[(IpAddr, Word)],
+    mut counted: PoolUsage,
 ) -> PoolUsage {
     let size = |range| match led {
         Some(led) => led.size(range),
@@ -41,17 +41,16 @@ pub fn usage(
         });
         taken.count() as u64
     });
+    counted.nodes.sort_unstable();
     PoolUsage {
         namespace: place.key.namespace.clone(),
         name: place.key.name.clone(),
         range: place.range.map(|range| range.to_string()),
         size,
         free: size.map(|size| size.saturating_sub(taken)),
-        split,
         definitions: led.map(Led::definitions).unwrap_or_default(),
         parts,
-        wait_seconds: waits.longest,
-        nodes: waits.nodes.into_iter().map(Into::into).collect(),
+        ..counted
     }
 }
 
@@ -59,21 +58,15 @@ fn limited(count: u128) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }
 
-/// For what the rows of a pool wait.
-#[derive(Default)]
-pub struct Waits {
-    longest: Option<u64>,
-    nodes: BTreeSet<Box<str>>,
-}
-
-impl Waits {
-    /// Adds those of a row.
-    pub fn add(&mut self, it: &Judged<'_>) {
-        self.longest = self.longest.max(it.wait_seconds());
+impl PoolUsage {
+    /// Counts a row, and for what it waits.
+    pub(super) fn count(&mut self, it: &Judged<'_>) {
+        *self.split.of(it.verdict.word()) += 1;
+        self.wait_seconds = self.wait_seconds.max(it.wait_seconds());
         for node in it.holding() {
             // In an outage a thousand nodes may hold each of many thousand rows.
-            if self.nodes.len() < NODES {
-                self.nodes.insert(node.clone());
+            if self.nodes.len() < NODES && !self.nodes.iter().any(|it| **it == **node) {
+                self.nodes.push(node.to_string());
             }
         }
     }

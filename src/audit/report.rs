@@ -33,12 +33,13 @@ pub struct Report {
 }
 
 /// Where a report is from.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
     /// From the API server.
     Cluster,
     /// From files.
+    #[default]
     Files,
 }
 
@@ -271,44 +272,23 @@ pub struct RowReport {
     pub stored: Stored,
 }
 
-/// A row as it is stored. Its text is kept, a sixth of what it takes as a [`Value`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A row as it is stored: of a pod's the three texts id, podref and ifname.
+// Its text is kept, a sixth of what it takes as a value.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(from = "Value", into = "Value")]
+#[schemars(rename = "Row", with = "Value")]
 pub struct Stored(Box<str>);
 
-impl Stored {
-    /// This row.
-    pub fn new(row: &Value) -> Self {
+impl From<Value> for Stored {
+    fn from(row: Value) -> Self {
         Self(row.to_string().into())
     }
+}
 
-    /// The row.
-    pub fn value(&self) -> Value {
+impl From<Stored> for Value {
+    fn from(row: Stored) -> Self {
         // The text was made of a value.
-        serde_json::from_str(&self.0).unwrap_or_default()
-    }
-}
-
-impl Serialize for Stored {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.value().serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Stored {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Self::new(&Value::deserialize(deserializer)?))
-    }
-}
-
-impl JsonSchema for Stored {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Row".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "description": "A row as it is stored: of a pod's the three texts id, podref and ifname.",
-        })
+        serde_json::from_str(&row.0).unwrap_or_default()
     }
 }
 
@@ -341,10 +321,5 @@ impl Finding {
     }
 }
 
-/// The text of [`schema`], as it is in the repository.
+/// The schema of a [`Report`], as it is in the repository.
 pub const SCHEMA: &str = include_str!("../../schemas/audit.json");
-
-/// The schema of a report, made from the types. The program prints [`SCHEMA`] instead.
-pub fn schema() -> Value {
-    schemars::schema_for!(Report).to_value()
-}

@@ -3,6 +3,7 @@
 use std::io;
 
 use ipgc_core::text::clean;
+use serde_json::Value;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::report::{Finding, Report};
@@ -48,7 +49,7 @@ const COLUMNS: [Column; 14] = [
     ("INTERFACE", 0, false, |it| it.interface.clone()),
     ("KEY", 0, false, |it| Some(it.row.as_ref()?.key.clone())),
     ("SANDBOX", 0, false, |it| {
-        let row = it.row.as_ref()?.stored.value();
+        let row = Value::from(it.row.as_ref()?.stored.clone());
         Some(row.get("id")?.as_str()?.chars().take(12).collect())
     }),
     ("RESERVATION", 0, false, |it| {

@@ -110,7 +110,7 @@ pub(super) fn subject(finding: &Finding) -> Result<(PoolKey, Subject), String> {
             Subject::Row {
                 pool_uid: row.pool_uid.clone(),
                 key: row.key.clone(),
-                stored: row.stored.value(),
+                stored: row.stored.clone().into(),
             },
             name(&finding.pool, "pool")?,
         ),

@@ -20,25 +20,19 @@ const SOON: Duration = Duration::from_secs(3);
 const MOST: u32 = 500;
 
 #[derive(Clone, Copy)]
-enum Wanted {
+pub enum Wanted {
+    /// As `namespace/name` or by the name alone.
     Pools,
+    /// Those that have a row.
     Addresses,
+    /// Both, and the pods in rows.
     All,
 }
 
-/// Pools, as `namespace/name` or by the name alone.
-pub fn pools() -> ArgValueCompleter {
-    ArgValueCompleter::new(|word: &OsStr| candidates(word, Wanted::Pools))
-}
-
-/// Addresses that have a row.
-pub fn addresses() -> ArgValueCompleter {
-    ArgValueCompleter::new(|word: &OsStr| candidates(word, Wanted::Addresses))
-}
-
-/// Pools, addresses that have a row, and the pods in rows.
-pub fn subjects() -> ArgValueCompleter {
-    ArgValueCompleter::new(|word: &OsStr| candidates(word, Wanted::All))
+impl Wanted {
+    pub fn completer(self) -> ArgValueCompleter {
+        ArgValueCompleter::new(move |word: &OsStr| candidates(word, self))
+    }
 }
 
 /// The cluster as the variables of the flags name it.

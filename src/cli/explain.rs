@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 
-use super::{Ended, block_on, candidates, print, print_json, source};
+use super::{Ended, block_on, candidates::Wanted, print, print_json, source};
 use crate::audit::explain::{
-    Subject, explain,
+    explain,
     report::{self, Explanation},
     text,
 };
@@ -16,7 +16,7 @@ use crate::audit::explain::{
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// An address, NAMESPACE/POD, a pool, or node/NAME
-    #[arg(required_unless_present = "schema", add = candidates::subjects())]
+    #[arg(required_unless_present = "schema", add = Wanted::All.completer())]
     subject: Option<String>,
 
     #[command(flatten)]
@@ -65,10 +65,10 @@ pub(super) fn main(args: &Args) -> Ended {
 
 impl Args {
     async fn explanation(&self) -> Result<Explanation, String> {
-        let subject = Subject::parse(self.subject.as_deref().unwrap_or_default());
+        let subject = self.subject.as_deref().unwrap_or_default();
         let read = self.source.read(None).await?;
         let made = jiff::Timestamp::now().to_string();
         let policy = self.source.live.waits.policy();
-        explain(&read.snapshot, &policy, &subject, read.source, made)
+        explain(&read.snapshot, &policy, subject, read.source, made)
     }
 }

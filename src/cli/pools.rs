@@ -11,7 +11,8 @@ use clap::ValueEnum;
 use rustix::termios::tcgetwinsize;
 
 use super::{
-    Ended, block_on, candidates, print, print_json, print_with, readable, source, values::duration,
+    Ended, block_on, candidates::Wanted, print, print_json, print_with, readable, source,
+    values::duration,
 };
 use crate::audit::{
     audit,
@@ -25,7 +26,7 @@ use crate::audit::{
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// These pools only, by their names or as NAMESPACE/NAME
-    #[arg(value_name = "POOL", add = candidates::pools())]
+    #[arg(value_name = "POOL", add = Wanted::Pools.completer())]
     pools: Vec<String>,
 
     #[command(flatten)]

@@ -25,7 +25,9 @@ use kube::Client;
 use tracing::level_filters::LevelFilter;
 
 use super::{
-    Ended, block_on, candidates, log, print, print_line,
+    Ended, block_on,
+    candidates::Wanted,
+    log, print, print_line,
     question::{agrees, ask},
     signals,
     source::Live,
@@ -33,7 +35,7 @@ use super::{
 };
 use crate::{
     audit::{
-        explain::{Subject as Asked, explain, text},
+        explain::{explain, text},
         report::Source,
         words,
     },
@@ -59,7 +61,7 @@ pub struct Args {
     from: Option<PathBuf>,
 
     /// Free this address, whatever its row waits for; it is shown what is known, and the address has to be typed
-    #[arg(long, value_name = "IP", num_args = 1.., group = "what", conflicts_with = "yes", add = candidates::addresses())]
+    #[arg(long, value_name = "IP", num_args = 1.., group = "what", conflicts_with = "yes", add = Wanted::Addresses.completer())]
     force: Vec<IpAddr>,
 
     /// Free all that this node holds: the addresses are listed, and the name of the node has to be typed
@@ -231,7 +233,7 @@ impl Args {
         }
         let (mut picks, mut unreadable, mut kept) = (Vec::new(), Vec::new(), 0);
         for (address, forced) in found {
-            let (made, asked) = (Timestamp::now().to_string(), Asked::Address(address));
+            let (made, asked) = (Timestamp::now().to_string(), address.to_string());
             let explanation = explain(&snapshot, &policy, &asked, Source::Cluster, made)?;
             eprint!("{}", text(&explanation));
             let question = "\nIf nothing answers on it any more, type the address: ";

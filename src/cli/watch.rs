@@ -18,13 +18,10 @@ use tokio::{
     time::{interval, sleep},
 };
 
-use super::{
-    Ended, block_on, choice, print, readable, signals, source, unwritten, values::duration,
-};
+use super::{Ended, block_on, print, readable, signals, source, unwritten, values::duration};
 use crate::{
     audit::{
         Look, State, changes, confirm,
-        filter::Filter,
         line::{self, Message, Synced},
         present,
         report::Report,
@@ -39,6 +36,8 @@ use crate::{
     },
 };
 
+pub use super::choice::Args as Choice;
+
 /// Arguments of `ipgc watch`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -46,21 +45,8 @@ pub struct Args {
     #[command(flatten)]
     source: source::Live,
 
-    /// Wait so long between two looks, at least 1s. Each reads all pools, reservations, pods and nodes in pages, as
-    /// ipgc audit does: on a large cluster wait longer
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
-    interval: Duration,
-
-    /// Tell of all rows, also of those with which nothing is wrong
-    #[arg(long)]
-    all: bool,
-
-    /// How findings are printed
-    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    output: Output,
-
     #[command(flatten)]
-    choice: choice::Args,
+    watch: Watch,
 
     /// Print the schema of -o json, and look at nothing
     #[arg(long)]
@@ -90,13 +76,19 @@ pub(super) fn main(args: &Args) -> Ended {
     if args.schema {
         return print(line::SCHEMA, ExitCode::SUCCESS);
     }
-    let watch = args.watch()?;
+    if args.watch.interval < Duration::from_secs(1) {
+        return Err("--interval must be at least 1s".to_owned());
+    }
+    let watch = Watch {
+        policy: args.source.waits.policy(),
+        ..args.watch.clone()
+    };
     let live = args.source.clone();
     let (send, ended) = oneshot::channel();
     // A reader that rests holds up who writes, and must not hold up a signal.
     let looking = move || {
         let result = block_on(async {
-            let (client, scan) = live.scan(watch.selector.clone()).await?;
+            let (client, scan) = live.scan(watch.choice.selector.clone()).await?;
             watch
                 .run(client, scan, &mut BufWriter::new(stdout()), &mut stderr())
                 .await
@@ -130,37 +122,31 @@ async fn reader_is_gone() {
     }
 }
 
-impl Args {
-    fn watch(&self) -> Result<Watch, String> {
-        if self.interval < Duration::from_secs(1) {
-            return Err("--interval must be at least 1s".to_owned());
-        }
-        Ok(Watch {
-            filter: self.choice.filter.clone(),
-            selector: self.choice.selector.clone(),
-            policy: self.source.waits.policy(),
-            interval: self.interval,
-            all: self.all,
-            output: self.output,
-        })
-    }
-}
-
 /// The subjects of a watch, and the form of its lines.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
+// Else its group would have the name of the command's own.
+#[group(skip)]
 pub struct Watch {
-    /// The findings that are asked for.
-    pub filter: Filter,
-    /// The labels that are asked for.
-    pub selector: Option<kube::core::Selector>,
-    /// The waits to judge with.
+    /// The waits to judge with, which are flags of another part.
+    #[arg(skip)]
     pub policy: Policy,
-    /// Between two looks.
+
+    /// Wait so long between two looks, at least 1s. Each reads all pools, reservations, pods and nodes in pages, as
+    /// ipgc audit does: on a large cluster wait longer
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
     pub interval: Duration,
-    /// Whether rows with which nothing is wrong are told of.
+
+    /// Tell of all rows, also of those with which nothing is wrong
+    #[arg(long)]
     pub all: bool,
-    /// The form of the lines.
+
+    /// How findings are printed
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     pub output: Output,
+
+    /// The findings that are asked for.
+    #[command(flatten)]
+    pub choice: Choice,
 }
 
 /// A failed look is followed by another after that, and the next ones by longer waits.
@@ -240,7 +226,7 @@ impl Watch {
         let at = timestamp();
         let mut snapshot = source::read(client, scan).await?;
         let selected = snapshot.selected.take();
-        self.filter.check(&snapshot)?;
+        self.choice.filter.check(&snapshot)?;
         if selected.as_ref().is_some_and(HashSet::is_empty) {
             complain(complaints, "the selector chooses no pod yet");
         }
@@ -258,7 +244,7 @@ impl Watch {
         at: &str,
     ) -> Result<(State, Report), LiveError> {
         scan.known.extend(&snapshot.kinds);
-        let mut look = Look::new(&snapshot, &self.policy, &self.filter, at.to_owned());
+        let mut look = Look::new(&snapshot, &self.policy, &self.choice.filter, at.to_owned());
         if wants_confirmation(&look.report) {
             let again = live::read_again(client, scan).await?;
             confirm(&mut look.report, &again, &self.policy);
@@ -291,7 +277,7 @@ impl Lines<'_> {
         report: Report,
         all: bool,
     ) -> io::Result<()> {
-        let present = present(state, &report.made, all);
+        let present = present(state, all);
         if self.output == Output::Json {
             self.write(&present)?;
             return self.write(&[Message::Synced(Synced {

@@ -1,7 +1,7 @@
 //! `ipgc explain`: the verdict on an address, a pod, a pool and a node, why, and what would change it.
 
 use ipgc::audit::explain::{
-    Subject, explain,
+    explain,
     report::{Explanation, RowExplained},
     text,
 };
@@ -11,11 +11,10 @@ use super::*;
 
 fn ask(server: &Server, subject: &str) -> Result<Explanation, String> {
     let snapshot = dump(server).read().unwrap();
-    let subject = Subject::parse(subject);
     let explanation = explain(
         &snapshot,
         &Policy::default(),
-        &subject,
+        subject,
         Source::Files,
         MADE.to_owned(),
     );
@@ -258,11 +257,10 @@ fn what_nothing_is_known_of_is_one_line(#[case] subject: &str, #[case] says: &st
 fn without_pods_the_answer_is_that_nobody_knows() {
     let server = outage();
     let file = File::new(dump_of(&server, &[Kind::IpPool, Kind::Node]).to_string());
-    let subject = Subject::parse("10.0.0.1");
     let explanation = explain(
         &file.read().unwrap(),
         &Policy::default(),
-        &subject,
+        "10.0.0.1",
         Source::Files,
         MADE.to_owned(),
     );
@@ -278,7 +276,7 @@ fn without_pods_the_answer_is_that_nobody_knows() {
     let node = explain(
         &file.read().unwrap(),
         &Policy::default(),
-        &Subject::parse("node/n2"),
+        "node/n2",
         Source::Files,
         MADE.to_owned(),
     );
@@ -323,8 +321,8 @@ fn what_is_not_in_the_input_is_not_known() {
         let snapshot = File::new(dump_of(&server, &kinds).to_string())
             .read()
             .unwrap();
-        let (policy, subject) = (Policy::default(), Subject::parse(subject));
-        explain(&snapshot, &policy, &subject, Source::Files, MADE.to_owned())
+        let policy = Policy::default();
+        explain(&snapshot, &policy, subject, Source::Files, MADE.to_owned())
     };
     let told = text(&of(Kind::Pod, "10.0.0.2").unwrap());
     assert!(
@@ -352,8 +350,8 @@ fn a_pool_that_cannot_be_read_may_hold_what_is_asked_for() {
     dump["items"].as_array_mut().unwrap().insert(0, bad);
     let snapshot = File::new(dump.to_string()).read().unwrap();
     let asked = |subject: &str| {
-        let (policy, subject) = (Policy::default(), Subject::parse(subject));
-        explain(&snapshot, &policy, &subject, Source::Files, MADE.to_owned())
+        let policy = Policy::default();
+        explain(&snapshot, &policy, subject, Source::Files, MADE.to_owned())
     };
     let says = "what cannot be read may say more: IPPool default/bad";
     let error = asked("10.0.0.77").unwrap_err();

@@ -1,6 +1,6 @@
 //! Rows that name no pod: they are nobody's, neither another pod's nor of a pod that is gone.
 
-use ipgc::audit::explain::{Subject, explain, text};
+use ipgc::audit::explain::{explain, text};
 use rstest::rstest;
 
 use super::*;
@@ -55,8 +55,8 @@ fn explain_says_of_no_row_of_nobody_that_its_pod_is_gone(
 ) {
     let snapshot = dump(&held_for(podref)).read().unwrap();
     let policy = Policy::default();
-    let asked = Subject::parse("10.0.0.9");
-    let found = explain(&snapshot, &policy, &asked, Source::Files, MADE.to_owned()).unwrap();
+    let asked = "10.0.0.9";
+    let found = explain(&snapshot, &policy, asked, Source::Files, MADE.to_owned()).unwrap();
     schema::EXPLAIN.check(&found);
     let text = text(&found);
     assert!(text.contains(says), "{text}");
@@ -78,8 +78,8 @@ fn a_reservation_beside_a_row_of_nobody_is_not_told_as_beside_another_s() {
     ));
     let snapshot = dump(&server).read().unwrap();
     let policy = Policy::default();
-    let asked = Subject::parse("default/web-9");
-    let found = explain(&snapshot, &policy, &asked, Source::Files, MADE.to_owned()).unwrap();
+    let asked = "default/web-9";
+    let found = explain(&snapshot, &policy, asked, Source::Files, MADE.to_owned()).unwrap();
     assert!(
         found
             .notes

@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use ipgc::{audit::table::Output, cli::watch::Watch};
+use ipgc::{
+    audit::table::Output,
+    cli::watch::{Choice, Watch},
+};
 use rstest::rstest;
 use testkit::Verb;
 use tokio::time::sleep;
@@ -90,12 +93,11 @@ fn brief(message: &Value) -> String {
 
 pub(super) fn watch() -> Watch {
     Watch {
-        filter: Filter::default(),
-        selector: None,
         policy: Policy::default(),
         interval: Duration::from_secs(10),
         all: false,
         output: Output::Json,
+        choice: Choice::default(),
     }
 }
 
@@ -103,7 +105,7 @@ pub(super) fn watch() -> Watch {
 pub(super) async fn during(server: &Server, watch: &Watch, act: impl AsyncFnOnce(Heard)) {
     let heard = Heard::default();
     let scan = Scan {
-        selector: watch.selector.clone(),
+        selector: watch.choice.selector.clone(),
         ..Scan::default()
     };
     let (mut output, mut complaints) = (heard.output.clone(), heard.complaints.clone());
@@ -272,10 +274,8 @@ async fn what_was_gone_and_is_back_is_new() {
 async fn labels_are_known_of_who_is_gone() {
     let server = pair();
     let selector = ipgc::snapshot::labels::parse("app=web").unwrap();
-    let watch = Watch {
-        selector: Some(selector),
-        ..watch()
-    };
+    let mut watch = watch();
+    watch.choice.selector = Some(selector);
     during(&server, &watch, async |heard| {
         // The row of one that has been gone from the start is of nobody who is asked for.
         assert_eq!(heard.so_far(), ["synced"]);
@@ -300,11 +300,11 @@ async fn labels_are_known_of_who_is_gone() {
 #[tokio::test(start_paused = true)]
 async fn what_a_selector_no_longer_chooses_is_not_gone() {
     let server = pair();
-    let watch = Watch {
-        selector: Some(ipgc::snapshot::labels::parse("app=web").unwrap()),
+    let mut watch = Watch {
         all: true,
         ..watch()
     };
+    watch.choice.selector = Some(ipgc::snapshot::labels::parse("app=web").unwrap());
     during(&server, &watch, async |heard| {
         let present = "present ->live 10.0.0.1 default/web-1 n1";
         assert_eq!(heard.so_far(), [present, "synced"]);
@@ -378,7 +378,9 @@ async fn what_is_asked_for_is_told(#[case] filter: Filter, #[case] expected: &[&
     let server = pair();
     server.put(fixtures::node("n2", true));
     server.put(fixtures::pool(NS, "10.1.0.0/24").build());
-    during(&server, &Watch { filter, ..watch() }, async |heard| {
+    let mut watch = watch();
+    watch.choice.filter = filter;
+    during(&server, &watch, async |heard| {
         heard.so_far();
         server.delete("pods", NS, "web-1").unwrap();
         assert_eq!(heard.next().await, expected);
@@ -390,10 +392,8 @@ async fn what_is_asked_for_is_told(#[case] filter: Filter, #[case] expected: &[&
 async fn a_selector_may_choose_nobody_yet() {
     let server = pair();
     let selector = ipgc::snapshot::labels::parse("app=new").unwrap();
-    let watch = Watch {
-        selector: Some(selector),
-        ..watch()
-    };
+    let mut watch = watch();
+    watch.choice.selector = Some(selector);
     during(&server, &watch, async |heard| {
         assert_eq!(
             heard.complaints.take(),

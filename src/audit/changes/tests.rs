@@ -14,7 +14,7 @@ fn kept(verdict: &str, why: &str, pod: &str) -> Entry {
     let mut finding = Finding::new(Problem::Nothing, why);
     finding.address = Some("10.0.0.1".to_owned());
     finding.pods = vec![pod.to_owned()];
-    let mut entry = Entry::new(verdict.to_owned(), finding);
+    let mut entry = Entry::new("before".into(), verdict.to_owned(), finding);
     entry.line.node = Some("n1".to_owned());
     entry.chosen = true;
     entry
@@ -32,7 +32,7 @@ fn found(problem: Problem, change: impl FnOnce(&mut Finding)) -> Entry {
     change(&mut finding);
     Entry {
         chosen: true,
-        ..Entry::new(problem.to_string(), finding)
+        ..Entry::new("before".into(), problem.to_string(), finding)
     }
 }
 
@@ -96,7 +96,7 @@ fn what_went_comes_first_then_what_is_worst() {
     let lines: Vec<_> = lines
         .into_iter()
         .map(|message| match message {
-            Message::Gone(line) => format!("gone {}", line.was.unwrap().verdict),
+            Message::Gone(line) => format!("gone {}", line.was.unwrap().verdict.unwrap()),
             Message::Appeared(line) => format!("appeared {}", line.verdict.unwrap()),
             Message::Changed(line) => format!("changed {}", line.verdict.unwrap()),
             other => panic!("{other:?}"),

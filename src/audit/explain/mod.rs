@@ -35,30 +35,6 @@ use super::{
 };
 use crate::snapshot::{Kind, NOW, Snapshot};
 
-/// The subject that is asked about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Subject {
-    /// An address.
-    Address(IpAddr),
-    /// A node.
-    Node(String),
-    /// A pod as `namespace/name`, or a pool, by its name or by `namespace/name`.
-    Name(String),
-}
-
-impl Subject {
-    /// Reads the words of a person.
-    pub fn parse(text: &str) -> Self {
-        if let Ok(address) = text.parse::<IpAddr>() {
-            return Self::Address(address.to_canonical());
-        }
-        match text.strip_prefix("node/") {
-            Some(node) => Self::Node(node.to_owned()),
-            None => Self::Name(text.to_owned()),
-        }
-    }
-}
-
 /// Why a row has its verdict, and what would change that.
 pub(super) fn why(assessor: &Assessor<'_>, it: &Judged<'_>) -> (String, String) {
     (
@@ -67,72 +43,56 @@ pub(super) fn why(assessor: &Assessor<'_>, it: &Judged<'_>) -> (String, String) 
     )
 }
 
-/// Explains it.
+/// Explains an address, `node/NAME`, a pod as `namespace/name`, or a pool, by its name or by `namespace/name`.
 ///
 /// # Errors
 /// One line, when nothing is known of it.
 pub fn explain(
     snapshot: &Snapshot,
     policy: &Policy,
-    subject: &Subject,
+    subject: &str,
     source: Source,
     made: String,
 ) -> Result<Explanation, String> {
     let assessor = Assessor::new(snapshot, policy);
-    let asked = Asked {
-        assessor: &assessor,
-        source,
-        made,
+    let told = match (subject.parse::<IpAddr>(), subject.strip_prefix("node/")) {
+        (Ok(address), _) => assessor.explain_address(address.to_canonical()),
+        (_, Some(node)) => assessor.explain_node(node),
+        _ => assessor.explain_name(subject),
     };
-    match subject {
-        Subject::Address(address) => asked.address(*address),
-        Subject::Node(node) => asked.node(node),
-        Subject::Name(name) => asked.name(name),
-    }
+    told.map(|told| Explanation {
+        version: EXPLANATION_VERSION,
+        made,
+        source,
+        ..told
+    })
 }
 
-struct Asked<'a> {
-    assessor: &'a Assessor<'a>,
-    source: Source,
-    made: String,
-}
-
-impl Asked<'_> {
+impl Assessor<'_> {
     fn empty(&self, subject: String, kind: SubjectKind) -> Explanation {
         Explanation {
-            version: EXPLANATION_VERSION,
-            made: self.made.clone(),
-            source: self.source,
             subject,
             kind,
             notes: self.notes(),
-            split: None,
-            grids: Vec::new(),
-            pod: None,
-            pod_is_absent: false,
-            knows_reservations: self.assessor.snapshot.kinds.contains(&Kind::Reservation),
-            node: None,
-            rows: Vec::new(),
-            reservations: Vec::new(),
-            reported_by: Vec::new(),
-            fencing_frees: None,
+            knows_reservations: self.snapshot.kinds.contains(&Kind::Reservation),
+            ..Explanation::default()
         }
     }
 
     /// The gaps of the snapshot, one sentence each.
     fn notes(&self) -> Vec<String> {
-        let snapshot = self.assessor.snapshot;
+        let snapshot = self.snapshot;
         let mut notes = snapshot.notes.clone();
         notes.extend(snapshot.gap());
         notes.extend(self.unreadable());
-        let pools = self.assessor.index.pools.iter();
+        let pools = self.index.pools.iter();
         notes.extend(pools.filter_map(Place::note_of_exemption));
         notes
     }
 
     /// The note about objects that cannot be read.
     fn unreadable(&self) -> Option<String> {
-        let all = self.assessor.snapshot.unreadable.iter();
+        let all = self.snapshot.unreadable.iter();
         let names = all.map(|it| format!("{} {}", it.kind.type_of().1, it.name));
         let names: Vec<_> = names.collect();
         (!names.is_empty())
@@ -143,7 +103,7 @@ impl Asked<'_> {
     fn nothing(&self, what: String) -> String {
         let mut all = vec![what];
         for kind in [Kind::Reservation, Kind::Pod] {
-            if !self.assessor.snapshot.kinds.contains(&kind) {
+            if !self.snapshot.kinds.contains(&kind) {
                 all.push(format!("the input has no {kind}"));
             }
         }
@@ -159,19 +119,19 @@ impl Asked<'_> {
         mut wanted: impl FnMut(&Judged<'_>) -> bool,
     ) -> Vec<String> {
         let mut told = Vec::new();
-        self.assessor.each(|it| {
+        self.each(|it| {
             if !wanted(it) {
                 return;
             }
             match (&it.item, it.place) {
                 (Item::Row(pool, row), Some(place)) => {
-                    let row = self.row(it, place, pool, row);
+                    let row = self.explain_row(it, place, pool, row);
                     told.extend(row.reservation.as_ref().map(|it| it.uid.clone()));
                     explanation.rows.push(row);
                 }
                 (Item::Reservation(reserved, Reading::One(network, address)), _) => {
                     told.push(reserved.uid.clone());
-                    let orphan = self.orphan(it, reserved, *network, *address);
+                    let orphan = self.explain_orphan(it, reserved, *network, *address);
                     explanation.reservations.push(orphan);
                 }
                 (Item::Reservation(reserved, Reading::Ambiguous), _) => {
@@ -187,14 +147,14 @@ impl Asked<'_> {
         told
     }
 
-    fn address(&self, address: IpAddr) -> Result<Explanation, String> {
+    fn explain_address(&self, address: IpAddr) -> Result<Explanation, String> {
         let mut explanation = self.empty(address.to_string(), SubjectKind::Address);
         let notes = explanation.notes.len();
         self.add(&mut explanation, |it| match &it.item {
             Item::Reservation(reserved, Reading::Ambiguous) => may_reserve(&reserved.name, address),
             _ => it.address == Some(address),
         });
-        let pods = self.assessor.snapshot.pods.iter().map(AsRef::as_ref);
+        let pods = self.snapshot.pods.iter().map(AsRef::as_ref);
         let pods = pods.filter(|pod: &&PodState| pod.status.has_address(address));
         explanation.reported_by = pods.map(pod_report).collect();
         self.if_known(
@@ -222,10 +182,10 @@ impl Asked<'_> {
         Err(self.nothing(format!("nothing is known of {}: {reason}", told.subject)))
     }
 
-    fn name(&self, name: &str) -> Result<Explanation, String> {
+    fn explain_name(&self, name: &str) -> Result<Explanation, String> {
         let is_it = |place: &Place| is_named(name, &place.key.namespace, &place.key.name);
-        if self.assessor.index.pools.iter().any(is_it) {
-            return Ok(self.pool(name));
+        if self.index.pools.iter().any(is_it) {
+            return Ok(self.explain_pool(name));
         }
         if !PodRef::is_valid(name) {
             return Err(self.nothing(format!(
@@ -237,7 +197,7 @@ impl Asked<'_> {
         explanation.pod = self.pod(name);
         explanation.pod_is_absent = self.is_absent(name);
         let told = self.add(&mut explanation, |it| it.owner() == name);
-        for it in &self.assessor.snapshot.reservations {
+        for it in &self.snapshot.reservations {
             if it.owner() == name && !told.contains(&it.uid) {
                 explanation.notes.push(format!(
                     "reservation {}/{} is its own, and the row of that address is not",
@@ -250,7 +210,7 @@ impl Asked<'_> {
     }
 
     /// Tells those rows of a pool that do not live.
-    fn pool(&self, name: &str) -> Explanation {
+    fn explain_pool(&self, name: &str) -> Explanation {
         let mut explanation = self.empty(name.to_owned(), SubjectKind::Pool);
         let mut split = Split::default();
         self.add(&mut explanation, |it| {
@@ -265,17 +225,12 @@ impl Asked<'_> {
             is_it && word != Word::Live
         });
         explanation.split = Some(split);
-        let (assessor, orphans) = (self.assessor, self.assessor.orphans());
-        for (place, pool) in assessor
-            .index
-            .pools
-            .iter()
-            .zip(assessor.snapshot.observed())
-        {
+        let orphans = self.orphans();
+        for (place, pool) in self.index.pools.iter().zip(self.snapshot.observed()) {
             if is_named(name, &place.key.namespace, &place.key.name) {
                 let own = orphans.iter().filter(|it| it.is_in(place));
                 let reserved: Vec<_> = own.filter_map(|it| it.address).collect();
-                let grid = Grid::of(assessor, &pool, place, &reserved);
+                let grid = Grid::of(self, &pool, place, &reserved);
                 explanation.grids.extend(grid);
             }
         }
@@ -283,8 +238,8 @@ impl Asked<'_> {
     }
 
     /// Tells the rows and reservations that a node holds, and how many of all that are held a fence of it would free.
-    fn node(&self, name: &str) -> Result<Explanation, String> {
-        let snapshot = self.assessor.snapshot;
+    fn explain_node(&self, name: &str) -> Result<Explanation, String> {
+        let snapshot = self.snapshot;
         if !snapshot.knows_node(name) {
             return Err(format!(
                 "nothing is known of node {name}: it is no node, and no pod is on it"
@@ -294,7 +249,7 @@ impl Asked<'_> {
         let mut split = Split::default();
         self.add(&mut explanation, |it| {
             if let Item::Row(..) = &it.item {
-                let is_its = self.assessor.node_of(it.owner()) == Some(name) || it.is_held_by(name);
+                let is_its = self.node_of(it.owner()) == Some(name) || it.is_held_by(name);
                 *split.of(it.verdict.word()) += usize::from(is_its);
             }
             it.is_held_by(name)
@@ -311,12 +266,11 @@ impl Asked<'_> {
     /// How many of the rows and reservations that nodes hold now no node would hold any more, were this one fenced: all
     /// is judged once more, as if it were.
     fn freed_by_fencing(&self, name: &str) -> usize {
-        let now = self.assessor;
-        let mut then = Assessor::new(now.snapshot, now.policy);
+        let mut then = Assessor::new(self.snapshot, self.policy);
         let state = NodeState {
             ready: false,
             out_of_service: true,
-            ..now.snapshot.nodes.get(name).cloned().unwrap_or_default()
+            ..self.snapshot.nodes.get(name).cloned().unwrap_or_default()
         };
         then.nodes.apply(name, state, NOW);
         let are_held = |assessor: &Assessor<'_>| {
@@ -324,7 +278,7 @@ impl Asked<'_> {
             assessor.each(|it| all.push(it.verdict.word() == Word::Unfenced));
             all
         };
-        let both = are_held(now).into_iter().zip(are_held(&then));
+        let both = are_held(self).into_iter().zip(are_held(&then));
         both.filter(|(now, then)| *now && !then).count()
     }
 }

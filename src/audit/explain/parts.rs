@@ -13,22 +13,27 @@ use ipgc_core::{
 };
 
 use super::{
-    Asked, outlook,
+    outlook,
     report::{NodeReport, OrphanExplained, PodReport, RowExplained},
 };
-use crate::audit::{assess::Judged, found::reported, index::Place, report::Stored, words};
+use crate::audit::{
+    assess::{Assessor, Judged},
+    found::reported,
+    index::Place,
+    words,
+};
 
-impl Asked<'_> {
+impl Assessor<'_> {
     /// Whether it is known that there is no such pod.
     pub(super) fn is_absent(&self, podref: &str) -> bool {
         match podref.parse::<PodRef>() {
-            Ok(podref) => matches!(self.assessor.snapshot.presence(&podref), Presence::Absent),
+            Ok(podref) => matches!(self.snapshot.presence(&podref), Presence::Absent),
             // The text names no pod that could be absent.
             Err(_) => false,
         }
     }
 
-    pub(super) fn orphan(
+    pub(super) fn explain_orphan(
         &self,
         it: &Judged<'_>,
         reserved: &Reservation,
@@ -47,18 +52,18 @@ impl Asked<'_> {
             waits_for: it.holding().iter().map(ToString::to_string).collect(),
             pod: self.pod(it.owner()),
             pod_is_absent: self.is_absent(it.owner()),
-            changes: outlook::changes(self.assessor, it),
+            changes: outlook::changes(self, it),
         }
     }
 
-    pub(super) fn row(
+    pub(super) fn explain_row(
         &self,
         it: &Judged<'_>,
         place: &Place,
         pool: &ObservedPool,
         row: &Row,
     ) -> RowExplained {
-        let snapshot = self.assessor.snapshot;
+        let snapshot = self.snapshot;
         let pod = self.pod(it.owner());
         let node = pod.as_ref().and_then(|pod| pod.node.clone());
         let node = node.or_else(|| place.slice.as_deref().map(str::to_owned));
@@ -82,7 +87,7 @@ impl Asked<'_> {
             key: row.key().to_owned(),
             address: it.address.map(|address| address.to_string()),
             interface: content.and_then(|content| Some(content.interface.as_deref()?.to_owned())),
-            stored: Stored::new(row.stored()),
+            stored: row.stored().clone().into(),
             podref: it.owner().to_owned(),
             verdict: it.verdict.word().as_str().to_owned(),
             rule: rule(
@@ -98,27 +103,23 @@ impl Asked<'_> {
             pod,
             pod_is_absent: self.is_absent(it.owner()),
             reservation,
-            changes: outlook::changes(self.assessor, it),
+            changes: outlook::changes(self, it),
         }
     }
 
     /// Whether the name alone tells a mirror pod: the kubelet appends the name of its node.
     fn is_mirror(&self, podref: &PodRef) -> bool {
-        let nodes = self.assessor.snapshot.nodes.keys();
+        let nodes = self.snapshot.nodes.keys();
         let mut ends = nodes.filter_map(|node| podref.name().strip_suffix(&**node));
-        self.assessor.snapshot.pod(podref.as_str()).is_none()
-            && ends.any(|rest| rest.ends_with('-'))
+        self.snapshot.pod(podref.as_str()).is_none() && ends.any(|rest| rest.ends_with('-'))
     }
 
     pub(super) fn pod(&self, podref: &str) -> Option<PodReport> {
-        self.assessor
-            .snapshot
-            .pod(podref)
-            .map(|pod| pod_report(pod))
+        self.snapshot.pod(podref).map(|pod| pod_report(pod))
     }
 
     pub(super) fn node_report(&self, name: &str) -> NodeReport {
-        let snapshot = self.assessor.snapshot;
+        let snapshot = self.snapshot;
         let state = snapshot.nodes.get(name);
         NodeReport {
             name: name.to_owned(),

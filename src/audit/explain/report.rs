@@ -2,7 +2,6 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::audit::{
     grid::Grid,
@@ -13,7 +12,7 @@ use crate::audit::{
 pub const EXPLANATION_VERSION: u32 = 2;
 
 /// The answer of `ipgc explain`.
-#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
     /// Version of this shape.
@@ -56,10 +55,11 @@ pub struct Explanation {
 }
 
 /// The kind of a subject.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SubjectKind {
     /// An address.
+    #[default]
     Address,
     /// A pod, whether or not it is there.
     Pod,
@@ -198,10 +198,5 @@ pub struct NodeReport {
     pub declared_empty: bool,
 }
 
-/// The text of [`schema`], as it is in the repository.
+/// The schema of an [`Explanation`], as it is in the repository.
 pub const SCHEMA: &str = include_str!("../../../schemas/explain.json");
-
-/// The schema of an explanation, made from the types. The program prints [`SCHEMA`] instead.
-pub fn schema() -> Value {
-    schemars::schema_for!(Explanation).to_value()
-}

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use ipgc_core::podref::PodRef;
+use ipgc_core::{podref::PodRef, text::clean};
+use serde_json::Value;
 
 use super::report::{
     Explanation, NodeReport, OrphanExplained, PodReport, RowExplained, SubjectKind,
@@ -11,7 +12,6 @@ use crate::audit::{
     grid::{Sign, legend},
     report::ReservationReport,
 };
-use ipgc_core::text::clean;
 
 /// The cells of a line of a grid.
 const LINE: usize = 64;
@@ -156,7 +156,7 @@ impl Text {
         if let Some(node) = &row.node {
             self.line("node", format!("{}: {}", node.name, state(node)));
         }
-        if let Some(id) = row.stored.value()["id"].as_str() {
+        if let Some(id) = Value::from(row.stored.clone())["id"].as_str() {
             self.line("sandbox", id);
         }
         let none = if knows_reservations {

@@ -34,6 +34,7 @@ const FINDINGS: usize = 500;
 const LINE: usize = 64;
 
 /// A pool in the page: its grid, and its rows as the script reads them.
+#[derive(Default)]
 struct Pool {
     grid: Option<Grid>,
     rows: Vec<Value>,
@@ -68,23 +69,18 @@ pub fn write_page(
 ) -> io::Result<()> {
     let mut texts = Texts::default();
     let mut all = pools(report, snapshot, policy, &mut texts);
-    let of_report = report.pools.iter();
-    let pools: Vec<_> = of_report
-        .map(|usage| (usage, all.remove(&(&*usage.namespace, &*usage.name))))
-        .collect();
+    let pools = report.pools.iter().map(|usage| {
+        let pool = all.remove(&(&*usage.namespace, &*usage.name));
+        (usage, pool.unwrap_or_default())
+    });
+    let pools: Vec<_> = pools.collect();
     head(report, output)?;
     findings(report, output)?;
     write!(output, "<h2 id=pools>Pools, fullest first</h2>{}", key())?;
     for (at, (usage, pool)) in pools.iter().enumerate() {
-        of_pool(
-            at,
-            usage,
-            pool.as_ref().and_then(|it| it.grid.as_ref()),
-            output,
-        )?;
+        of_pool(at, usage, pool.grid.as_ref(), output)?;
     }
-    let data = pools.into_iter().map(|(usage, pool)| {
-        let (grid, rows) = pool.map_or((None, Vec::new()), |it| (it.grid, it.rows));
+    let data = pools.into_iter().map(|(usage, Pool { grid, rows })| {
         json!({
             "name": clean(&format!("{}/{}", usage.namespace, usage.name)),
             "first": grid.as_ref().map(|it| &it.first),
@@ -126,10 +122,7 @@ fn pools<'s>(
     policy: &Policy,
     texts: &mut Texts,
 ) -> BTreeMap<(&'s str, &'s str), Pool> {
-    let mut assessor = Assessor::new(snapshot, policy);
-    if report.source == Source::Cluster {
-        assessor = assessor.at(&report.made);
-    }
+    let assessor = Assessor::new(snapshot, policy).at(report.source, &report.made);
     let orphans = assessor.orphans();
     let mut reserved = HashMap::<_, Vec<_>>::new();
     for (place, address) in orphans
