@@ -94,7 +94,7 @@ impl std::fmt::Display for Range {
 }
 
 /// The bits of an address. An IPv4 address counts as the IPv6 one that stands for it.
-pub(crate) fn number(address: IpAddr) -> u128 {
+pub fn number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().into(),
         IpAddr::V6(address) => address.into(),

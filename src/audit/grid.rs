@@ -2,7 +2,11 @@
 
 use std::net::IpAddr;
 
-use ipgc_core::{address::Range, judge::Word, pool::ObservedPool};
+use ipgc_core::{
+    address::{Range, number},
+    judge::Word,
+    pool::ObservedPool,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -134,19 +138,9 @@ pub struct Grid {
     pub rest: u64,
 }
 
-pub(super) fn number(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(address) => u32::from(address).into(),
-        IpAddr::V6(address) => address.into(),
-    }
-}
-
-/// The address of this number, of the family of `like`.
-fn address(number: u128, like: IpAddr) -> IpAddr {
-    match like {
-        IpAddr::V4(_) => IpAddr::V4(u32::try_from(number).unwrap_or(u32::MAX).into()),
-        IpAddr::V6(_) => IpAddr::V6(number.into()),
-    }
+/// The address of this number.
+fn address(number: u128) -> IpAddr {
+    IpAddr::V6(number.into()).to_canonical()
 }
 
 impl Grid {
@@ -186,7 +180,7 @@ impl Grid {
         let block = |at: u128| {
             let begin = number(first).saturating_add(at * each);
             let end = begin.saturating_add(each - 1).min(number(last.0));
-            (address(begin, first), address(end, first))
+            (address(begin), address(end))
         };
         let mut signs: Vec<_> = (0..cells)
             .map(|at| {
@@ -226,7 +220,7 @@ impl Grid {
         let cells: Vec<char> = self.cells.chars().collect();
         let starts = (0..cells.len()).step_by(width).map(|at| {
             let of = number(first) + at as u128 * u128::from(self.each);
-            address(of, first).to_string()
+            address(of).to_string()
         });
         let starts: Vec<_> = starts.collect();
         let widest = starts.iter().map(String::len).max().unwrap_or_default();
