@@ -8,6 +8,7 @@ use ipgc_core::{
     podref::PodRef,
     pool::PoolKey,
     routes::Slice,
+    time::Moment,
 };
 use jiff::{
     SignedDuration,
@@ -24,42 +25,30 @@ pub fn duration(duration: Duration) -> String {
     printer.duration_to_string(&SignedDuration::from_secs(seconds))
 }
 
-/// The cause that made a row stale, in words.
-pub fn cause(cause: Cause) -> &'static str {
-    match cause {
+/// Why a row is stale, and when it goes.
+pub fn stale(stale: &Stale) -> String {
+    let cause = match stale.cause {
         Cause::Deleted => "its pod is gone",
         Cause::Completed => "its pod is at its end",
         Cause::Predecessor => "it was there before its pod",
         Cause::Leftover => "its pod lives on another sandbox",
-    }
-}
-
-/// When a row goes.
-pub fn wait(wait: &Wait) -> String {
-    let after = |moment: &ipgc_core::time::Moment| duration(moment.since(NOW));
-    match wait {
-        Wait::Until(moment) => format!("goes {} after a collector has begun", after(moment)),
-        Wait::For(nodes) if nodes.is_empty() => "held, since the nodes are not known".to_owned(),
-        Wait::For(nodes) => format!("held until back or fenced: {}", names(nodes)),
+    };
+    let after = |moment: &Moment| duration(moment.since(NOW));
+    let wait = match &stale.clearance.wait {
+        Wait::For(nodes) | Wait::AtMost(nodes, _) if stale.clearance.endless.is_some() => format!(
+            ", and a kubelet may still be at its DELs; held until booted anew, gone or fenced: {}",
+            names(nodes)
+        ),
+        Wait::Until(moment) => format!("; goes {} after a collector has begun", after(moment)),
+        Wait::For(nodes) if nodes.is_empty() => "; held, since the nodes are not known".to_owned(),
+        Wait::For(nodes) => format!("; held until back or fenced: {}", names(nodes)),
         Wait::AtMost(nodes, moment) => format!(
-            "held for {}, or until back or fenced: {}",
+            "; held for {}, or until back or fenced: {}",
             after(moment),
             names(nodes)
         ),
-    }
-}
-
-/// Both.
-pub fn stale(stale: &Stale) -> String {
-    let (cause, wait) = (cause(stale.cause), wait(&stale.clearance.wait));
-    let nodes = match &stale.clearance.wait {
-        Wait::For(nodes) | Wait::AtMost(nodes, _) if stale.clearance.endless.is_some() => nodes,
-        _ => return format!("{cause}; {wait}"),
     };
-    let nodes = names(nodes);
-    format!(
-        "{cause}, and a kubelet may still be at its DELs; held until booted anew, gone or fenced: {nodes}"
-    )
+    cause.to_owned() + &wait
 }
 
 /// Whether these may stand in a command: foreign texts hold whatever they like, and a shell reads it.
