@@ -7,10 +7,7 @@
 //!
 //! All foreign text is escaped here, or set as text by the script. Nothing is decided.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    io,
-};
+use std::{collections::HashMap, io};
 
 use ipgc_core::{evidence::Policy, text::clean};
 use serde_json::{Value, json};
@@ -68,12 +65,8 @@ pub fn write_page(
     output: &mut impl io::Write,
 ) -> io::Result<()> {
     let mut texts = Texts::default();
-    let mut all = pools(report, snapshot, policy, &mut texts);
-    let pools = report.pools.iter().map(|usage| {
-        let pool = all.remove(&(&*usage.namespace, &*usage.name));
-        (usage, pool.unwrap_or_default())
-    });
-    let pools: Vec<_> = pools.collect();
+    let pools = pools(report, snapshot, policy, &mut texts);
+    let pools: Vec<_> = report.pools.iter().zip(pools).collect();
     head(report, output)?;
     findings(report, output)?;
     write!(output, "<h2 id=pools>Pools, fullest first</h2>{}", key())?;
@@ -115,13 +108,8 @@ fn letter(word: &str) -> &'static str {
     }
 }
 
-/// The pools of the report, by namespace and name.
-fn pools<'s>(
-    report: &'s Report,
-    snapshot: &Snapshot,
-    policy: &Policy,
-    texts: &mut Texts,
-) -> BTreeMap<(&'s str, &'s str), Pool> {
+/// The pools, in the order of the report.
+fn pools(report: &Report, snapshot: &Snapshot, policy: &Policy, texts: &mut Texts) -> Vec<Pool> {
     let assessor = Assessor::new(snapshot, policy).at(report.source, &report.made);
     let orphans = assessor.orphans();
     let mut reserved = HashMap::<_, Vec<_>>::new();
@@ -131,11 +119,12 @@ fn pools<'s>(
     {
         reserved.entry(&place.key).or_default().push(address);
     }
-    let usages = report.pools.iter();
-    let usages: HashMap<_, _> = usages.map(|it| ((&*it.namespace, &*it.name), it)).collect();
-    let mut pools = BTreeMap::new();
+    let usages = report.pools.iter().enumerate();
+    let places = usages.map(|(at, it)| ((&*it.namespace, &*it.name), at));
+    let places: HashMap<_, _> = places.collect();
+    let mut pools: Vec<_> = report.pools.iter().map(|_| Pool::default()).collect();
     for (place, pool) in assessor.index.pools.iter().zip(snapshot.observed()) {
-        let Some(usage) = usages.get(&(&*place.key.namespace, &*place.key.name)) else {
+        let Some(at) = places.get(&(&*place.key.namespace, &*place.key.name)) else {
             continue;
         };
         let reserved = reserved.remove(&place.key).unwrap_or_default();
@@ -172,7 +161,7 @@ fn pools<'s>(
             ])
         });
         let rows = rows.collect();
-        pools.insert((&*usage.namespace, &*usage.name), Pool { grid, rows });
+        pools[*at] = Pool { grid, rows };
     }
     pools
 }
