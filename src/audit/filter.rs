@@ -4,12 +4,13 @@
 use std::collections::HashSet;
 
 use ipgc_core::pool::Row;
+use kube::core::Selector;
 
 use super::report::{Finding, PoolUsage, Problem};
-use crate::snapshot::{Kind, Snapshot, Unreadable};
+use crate::snapshot::{Kind, Snapshot, Unreadable, labels};
 
 /// The properties that are asked for: the flags of commands.
-#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 // Else its group would have the name of the command's own.
 #[group(skip)]
 pub struct Filter {
@@ -24,6 +25,11 @@ pub struct Filter {
     /// Findings about this node only: of its pods, and what it holds
     #[arg(long, value_name = "NODE")]
     pub node: Option<String>,
+
+    /// Findings about pods with these labels only, as with kubectl; those that are gone have none in an audit, and in a
+    /// watch those that they had
+    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = labels::parse)]
+    pub selector: Option<Selector>,
 }
 
 impl Filter {

@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 
-use super::{Ended, block_on, choice, print, print_json, print_with, source};
+use super::{Ended, block_on, print, print_json, print_with, source};
 use crate::audit::{
+    filter::Filter,
     html::write_page,
     report::{self, Report},
     table::{self, write_table},
@@ -23,7 +24,7 @@ pub struct Args {
     output: Output,
 
     #[command(flatten)]
-    choice: choice::Args,
+    filter: Filter,
 
     /// Print the schema of -o json, and look at nothing
     #[arg(long)]
@@ -83,9 +84,9 @@ pub(super) fn main(args: &Args) -> Ended {
 
 impl Args {
     async fn report(&self) -> Result<(source::Read, Report), String> {
-        let read = self.source.read(self.choice.selector.clone()).await?;
+        let read = self.source.read(self.filter.selector.clone()).await?;
         let policy = self.source.live.waits.policy();
-        let report = read.report(&self.choice.filter, &policy).await?;
+        let report = read.report(&self.filter, &policy).await?;
         Ok((read, report))
     }
 }

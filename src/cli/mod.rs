@@ -10,7 +10,6 @@
 
 mod audit;
 mod candidates;
-mod choice;
 mod cluster;
 mod completions;
 mod crds;

@@ -4,8 +4,11 @@ use std::process::ExitCode;
 
 use ipgc_core::text::clean;
 
-use super::{Ended, block_on, choice, print_line, question::agrees, source::Live};
-use crate::byhand::{NotDone, Pick, Writer, repair::missing};
+use super::{Ended, block_on, print_line, question::agrees, source::Live};
+use crate::{
+    audit::filter::Filter,
+    byhand::{NotDone, Pick, Writer, repair::missing},
+};
 
 /// Arguments of `ipgc repair`.
 #[derive(Debug, clap::Args)]
@@ -20,7 +23,7 @@ pub struct Args {
     dry_run: bool,
 
     #[command(flatten)]
-    choice: choice::Args,
+    filter: Filter,
 
     #[command(flatten)]
     live: Live,
@@ -42,9 +45,9 @@ pub(super) fn main(args: &Args) -> Ended {
 
 impl Args {
     async fn repair(&self) -> Ended {
-        let read = self.live.read(self.choice.selector.clone()).await?;
+        let read = self.live.read(self.filter.selector.clone()).await?;
         let policy = self.live.waits.policy();
-        let report = read.report(&self.choice.filter, &policy).await?;
+        let report = read.report(&self.filter, &policy).await?;
         let (missing, others) = missing(&read.snapshot, &report);
         for finding in &others {
             let address = finding.address.as_deref().unwrap_or_default();

@@ -22,6 +22,7 @@ use super::{Ended, block_on, print, readable, signals, source, unwritten, values
 use crate::{
     audit::{
         Look, State, changes, confirm,
+        filter::Filter,
         line::{self, Message, Synced},
         present,
         report::Report,
@@ -35,8 +36,6 @@ use crate::{
         live::{self, LiveError, Scan},
     },
 };
-
-pub use super::choice::Args as Choice;
 
 /// Arguments of `ipgc watch`.
 #[derive(Debug, clap::Args)]
@@ -88,7 +87,7 @@ pub(super) fn main(args: &Args) -> Ended {
     // A reader that rests holds up who writes, and must not hold up a signal.
     let looking = move || {
         let result = block_on(async {
-            let (client, scan) = live.scan(watch.choice.selector.clone()).await?;
+            let (client, scan) = live.scan(watch.filter.selector.clone()).await?;
             watch
                 .run(client, scan, &mut BufWriter::new(stdout()), &mut stderr())
                 .await
@@ -146,7 +145,7 @@ pub struct Watch {
 
     /// The findings that are asked for.
     #[command(flatten)]
-    pub choice: Choice,
+    pub filter: Filter,
 }
 
 /// A failed look is followed by another after that, and the next ones by longer waits.
@@ -226,7 +225,7 @@ impl Watch {
         let at = timestamp();
         let mut snapshot = source::read(client, scan).await?;
         let selected = snapshot.selected.take();
-        self.choice.filter.check(&snapshot)?;
+        self.filter.check(&snapshot)?;
         if selected.as_ref().is_some_and(HashSet::is_empty) {
             complain(complaints, "the selector chooses no pod yet");
         }
@@ -244,7 +243,7 @@ impl Watch {
         at: &str,
     ) -> Result<(State, Report), LiveError> {
         scan.known.extend(&snapshot.kinds);
-        let mut look = Look::new(&snapshot, &self.policy, &self.choice.filter, at.to_owned());
+        let mut look = Look::new(&snapshot, &self.policy, &self.filter, at.to_owned());
         if wants_confirmation(&look.report) {
             let again = live::read_again(client, scan).await?;
             confirm(&mut look.report, &again, &self.policy);

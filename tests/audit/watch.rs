@@ -6,10 +6,7 @@ use std::{
     time::Duration,
 };
 
-use ipgc::{
-    audit::table::Output,
-    cli::watch::{Choice, Watch},
-};
+use ipgc::{audit::table::Output, cli::watch::Watch};
 use rstest::rstest;
 use testkit::Verb;
 use tokio::time::sleep;
@@ -97,7 +94,7 @@ pub(super) fn watch() -> Watch {
         interval: Duration::from_secs(10),
         all: false,
         output: Output::Json,
-        choice: Choice::default(),
+        filter: Filter::default(),
     }
 }
 
@@ -105,7 +102,7 @@ pub(super) fn watch() -> Watch {
 pub(super) async fn during(server: &Server, watch: &Watch, act: impl AsyncFnOnce(Heard)) {
     let heard = Heard::default();
     let scan = Scan {
-        selector: watch.choice.selector.clone(),
+        selector: watch.filter.selector.clone(),
         ..Scan::default()
     };
     let (mut output, mut complaints) = (heard.output.clone(), heard.complaints.clone());
@@ -275,7 +272,7 @@ async fn labels_are_known_of_who_is_gone() {
     let server = pair();
     let selector = ipgc::snapshot::labels::parse("app=web").unwrap();
     let mut watch = watch();
-    watch.choice.selector = Some(selector);
+    watch.filter.selector = Some(selector);
     during(&server, &watch, async |heard| {
         // The row of one that has been gone from the start is of nobody who is asked for.
         assert_eq!(heard.so_far(), ["synced"]);
@@ -304,7 +301,7 @@ async fn what_a_selector_no_longer_chooses_is_not_gone() {
         all: true,
         ..watch()
     };
-    watch.choice.selector = Some(ipgc::snapshot::labels::parse("app=web").unwrap());
+    watch.filter.selector = Some(ipgc::snapshot::labels::parse("app=web").unwrap());
     during(&server, &watch, async |heard| {
         let present = "present ->live 10.0.0.1 default/web-1 n1";
         assert_eq!(heard.so_far(), [present, "synced"]);
@@ -378,9 +375,7 @@ async fn what_is_asked_for_is_told(#[case] filter: Filter, #[case] expected: &[&
     let server = pair();
     server.put(fixtures::node("n2", true));
     server.put(fixtures::pool(NS, "10.1.0.0/24").build());
-    let mut watch = watch();
-    watch.choice.filter = filter;
-    during(&server, &watch, async |heard| {
+    during(&server, &Watch { filter, ..watch() }, async |heard| {
         heard.so_far();
         server.delete("pods", NS, "web-1").unwrap();
         assert_eq!(heard.next().await, expected);
@@ -393,7 +388,7 @@ async fn a_selector_may_choose_nobody_yet() {
     let server = pair();
     let selector = ipgc::snapshot::labels::parse("app=new").unwrap();
     let mut watch = watch();
-    watch.choice.selector = Some(selector);
+    watch.filter.selector = Some(selector);
     during(&server, &watch, async |heard| {
         assert_eq!(
             heard.complaints.take(),

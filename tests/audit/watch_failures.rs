@@ -146,9 +146,9 @@ async fn whoever_reads_no_more_ends_it_without_a_word() {
 #[rstest]
 #[case::right(|server: &Server, _: &mut Watch| drop(server.deny(Match::list("ippools"))),
     "not allowed to list ippools.whereabouts.cni.cncf.io in all namespaces")]
-#[case::pool(|_: &Server, watch: &mut Watch| watch.choice.filter.pool = Some("nowhere".to_owned()), "no pool nowhere is known")]
-#[case::node(|_: &Server, watch: &mut Watch| watch.choice.filter.node = Some("n7".to_owned()), "no node n7 is known")]
-#[case::namespace(|_: &Server, watch: &mut Watch| watch.choice.filter.namespace = Some("nowhere".to_owned()),
+#[case::pool(|_: &Server, watch: &mut Watch| watch.filter.pool = Some("nowhere".to_owned()), "no pool nowhere is known")]
+#[case::node(|_: &Server, watch: &mut Watch| watch.filter.node = Some("n7".to_owned()), "no node n7 is known")]
+#[case::namespace(|_: &Server, watch: &mut Watch| watch.filter.namespace = Some("nowhere".to_owned()),
     "no pod, row or reservation of namespace nowhere is known")]
 #[tokio::test]
 async fn a_first_look_that_fails_is_the_end(
