@@ -346,6 +346,29 @@ async fn a_row_that_a_silent_node_holds_is_told_with_the_node_of_its_pod() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_is_the_whole_line_before() {
+    let server = pair();
+    during(&server, &watch(), async |heard| {
+        let first = heard.output.messages();
+        server.put(fixtures::node("n2", false));
+        sleep(LOOK).await;
+        let mut was = heard.output.messages()[0]["was"].take();
+        assert_eq!(
+            (&was["verdict"], &was["grade"], &was["cause"], &was["pods"]),
+            (
+                &json!("stale"),
+                &json!("unwitnessed"),
+                &json!("deleted"),
+                &json!(["default/gone"])
+            )
+        );
+        was["event"] = json!("present");
+        assert_eq!(was, first[0]);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_successor_has_a_node_of_its_own() {
     let server = pair();
     let all = Watch {
