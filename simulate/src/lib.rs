@@ -47,7 +47,7 @@ use tokio::{
 use self::{
     copies::{Copies, END},
     faults::At,
-    oracle::{FORBIDDEN, Violation},
+    oracle::Violation,
     story::{Deed, Story},
     world::World,
 };
@@ -137,9 +137,10 @@ async fn run(story: &Story, trace: bool) -> Outcome {
     });
     let end = Instant::now() + END;
     let (mut left, mut kept) = (Vec::new(), BTreeMap::new());
-    // Each reservation that may stay is tried now and then, for each network that has its address.
-    let waiting = |kept: &BTreeMap<String, u64>| {
-        kept.get(FORBIDDEN).copied().unwrap_or_default() * story.nets.len() as u64
+    // Where claims stay forbidden, each reservation is tried now and then, for each network that has its address.
+    let waiting = || {
+        let reservations = if is_mended { 0 } else { world.reservations() };
+        reservations * story.nets.len() as u64
     };
     while Instant::now() < end {
         // No wait but that of a leftover is longer.
@@ -147,7 +148,7 @@ async fn run(story: &Story, trace: bool) -> Outcome {
         copies.look_after_until(look).await;
         world.delete_foreign_reservations();
         (left, kept) = world.left_over(&policy, !is_mended).await;
-        if left.is_empty() && copies.queued() <= waiting(&kept) {
+        if left.is_empty() && copies.queued() <= waiting() {
             break;
         }
     }
@@ -156,7 +157,7 @@ async fn run(story: &Story, trace: bool) -> Outcome {
     violations.extend(left);
     let queued = copies.queued();
     let ours = copies.stop();
-    if queued > waiting(&kept) {
+    if queued > waiting() {
         violations.push(Violation(format!(
             "left at the end: {queued} cases in the queue"
         )));

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The count of reservations that stay since admission forbids their claims.
-pub const FORBIDDEN: &str = "kept: a claim is forbidden";
+const FORBIDDEN: &str = "kept: a claim is forbidden";
 
 /// Something that must not be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -179,6 +179,11 @@ impl World {
             }
         }
         counts
+    }
+
+    /// How many reservations there are.
+    pub fn reservations(&self) -> u64 {
+        self.server.list("overlappingrangeipreservations").len() as u64
     }
 
     /// Whether something is left at the end that nobody needs; and the counts of what is kept. Where claims `are_forbidden`,
