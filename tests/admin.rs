@@ -138,8 +138,6 @@ async fn it_is_not_ready_while_writing_is_not_allowed() {
     let answer = wait_for(admin.address(), "/readyz", 503).await;
     assert_eq!(answer.body, "the API server does not allow us to write\n");
     assert_eq!(ask(admin.address(), "GET", "/livez").await.code, 200);
-    running.stop();
-    running.done().await.unwrap();
 }
 
 #[tokio::test]
@@ -158,8 +156,6 @@ async fn metrics_are_openmetrics() {
     let scrape = Scrape::parse(&answer.body);
     let live = format!("ipgc_pool_rows{{pool=\"{NS}/{POOL}\",verdict=\"live\"}}");
     assert_eq!(scrape.get(&live), Some(1.0));
-    running.stop();
-    running.done().await.unwrap();
 }
 
 #[rstest]

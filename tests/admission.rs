@@ -134,7 +134,6 @@ async fn a_pool_that_admission_refuses_backs_off_alone(
     bench.end(["web-2"]);
     seconds(6).await;
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
-    bench.stop().await;
 }
 
 /// The same 403; only the review tells that it is about us.
@@ -177,7 +176,6 @@ async fn a_right_that_is_missing_or_not_known_is_about_us(
     assert!(is_ready(&bench));
     assert_eq!(bench.rows(POOL), ["2"]);
     assert_eq!(bench.reservations(), ["10.0.0.2"]);
-    bench.stop().await;
 }
 
 /// The review is about the object that was refused, and about nothing else.
@@ -204,7 +202,6 @@ async fn exactly_the_right_that_was_used_is_asked_for() {
         format!("patch {ORIP} default 10.0.1.1"),
     ];
     assert_eq!(asked.into_iter().collect::<Vec<_>>(), expected);
-    bench.stop().await;
 }
 
 #[rstest]
@@ -254,7 +251,6 @@ async fn a_reservation_that_admission_refuses_backs_off_alone(
     refused.remove();
     seconds(330).await;
     assert_eq!(bench.reservations(), Vec::<String>::new());
-    bench.stop().await;
 }
 
 /// A pod with rows in two pools. One pool is refused; the row in the other has a wait that is over before that pool is
@@ -283,7 +279,6 @@ async fn a_row_of_the_same_pod_in_another_pool_goes_at_its_moment() {
     let took = ended.elapsed().as_secs();
     assert!((265..=285).contains(&took), "{took}");
     assert_eq!(bench.rows(POOL), ["1", "2", "9"]);
-    bench.stop().await;
 }
 
 /// After a claim that was refused, its successor was given the same address: the reservation is of that row.
@@ -303,7 +298,6 @@ async fn a_claim_that_is_refused_is_given_up_once_the_pod_has_the_address_again(
     seconds(3_600).await;
     assert!(refused.hits() <= before + 1, "{}", bench.requests());
     assert_eq!(bench.rows(POOL), ["1", "2"]);
-    bench.stop().await;
 }
 
 // ---- claims that are forbidden -------------------------------------------------------------------
@@ -380,5 +374,4 @@ async fn where_podrefs_are_immutable_claims_stop_and_all_else_goes(
     immutable.remove();
     seconds(660).await;
     assert_eq!(bench.reservations(), Vec::<String>::new());
-    bench.stop().await;
 }

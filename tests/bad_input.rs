@@ -74,7 +74,6 @@ async fn a_row_that_cannot_be_read_stays_and_is_counted(#[case] key: &str, #[cas
     assert!(bench.counted("rows_unknown") >= 1);
     assert_eq!(bench.counted("rows_freed"), 1);
     assert_eq!(bench.counted("retries_exhausted"), 0);
-    bench.stop().await;
 }
 
 /// Rows without a podref that can be read.
@@ -111,7 +110,6 @@ async fn a_row_of_nobody_stays(#[case] row: Value) {
     assert_eq!(bench.rows(POOL), ["2"]);
     assert_eq!(bench.counted("rows_freed"), 1);
     assert_eq!(bench.counted("retries_exhausted"), 0);
-    bench.stop().await;
 }
 
 /// A podref may hold characters that no URL takes. The answer to such a request is not about that pod.
@@ -143,7 +141,6 @@ async fn a_pod_with_a_strange_name_that_lives_keeps_its_row(#[case] podref: &str
     bench.put(other);
     end_both(&bench).await;
     assert_eq!(bench.rows(POOL), ["2"]);
-    bench.stop().await;
 }
 
 #[rstest]
@@ -179,7 +176,6 @@ async fn a_network_status_that_cannot_be_read_is_no_evidence(#[case] status: &st
     bench.wait_rows(POOL, &[]).await;
     took(ended, 210.0..);
     assert_eq!(bench.counted("annotations_unreadable"), 1);
-    bench.stop().await;
 }
 
 /// As long as the pod is there, a status that cannot be read holds its row.
@@ -200,7 +196,6 @@ async fn a_live_pod_whose_status_breaks_keeps_its_row() {
     bench.put(again);
     end_good(&bench).await;
     assert_eq!(bench.rows(POOL), ["2"]);
-    bench.stop().await;
 }
 
 async fn end_good(bench: &Bench) {
@@ -233,7 +228,6 @@ async fn a_request_that_cannot_be_read_leaves_what_was_reported(#[case] request:
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
     let told = bench.counted("annotations_unreadable") + bench.counted("left_to_sweep");
     assert!(told >= 1);
-    bench.stop().await;
 }
 
 #[rstest]
@@ -274,7 +268,6 @@ async fn a_definition_that_cannot_be_read_is_left_to_the_sweep_which_needs_none(
     bench.relist();
     bench.wait_rows(POOL, &[]).await;
     assert_eq!(bench.counted("retries_exhausted"), 0);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -292,7 +285,6 @@ async fn a_definition_without_spec_hides_no_other() {
     let bench = Bench::long_since(server, seldom()).await;
     end_good(&bench).await;
     assert_eq!(bench.rows(POOL), ["2"]);
-    bench.stop().await;
 }
 
 /// Pools that are none, beside one that is; all of the same name, so that all are looked at.
@@ -311,7 +303,6 @@ async fn a_pool_without_rows_has_nothing_to_free(#[case] spec: Value) {
     end_good(&bench).await;
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
     assert_eq!(bench.counted("retries_exhausted"), 0);
-    bench.stop().await;
 }
 
 #[rstest]
@@ -330,7 +321,6 @@ async fn a_pool_that_is_none_is_told_and_keeps_no_other(#[case] spec: Value) {
     assert_eq!(bench.get("ippools", "another", POOL).unwrap()["spec"], spec);
     assert!(bench.counted("pools_unreadable") >= 1);
     assert_eq!(bench.told_as_freed(), ["10.0.0.1"]);
-    bench.stop().await;
 }
 
 /// The range of a pool is not what its name says.
@@ -356,7 +346,6 @@ async fn a_pool_whose_range_cannot_be_read_keeps_its_rows(#[case] range: Value) 
     let bad = bench.get("ippools", "another", POOL).unwrap();
     assert_eq!(bad["spec"]["allocations"].as_object().unwrap().len(), 1);
     assert!(bench.counted("rows_unknown") >= 1);
-    bench.stop().await;
 }
 
 /// Pods that are hardly any; their rows are not freed on such a word, and the others are followed.
@@ -392,7 +381,6 @@ async fn an_odd_pod_ends_without_a_word_about_its_sandbox(
     bench.delete("pods", NS, "odd");
     seconds(120).await;
     assert_eq!(bench.rows(POOL), ["2"], "W is longer than that");
-    bench.stop().await;
 }
 
 /// Names that no API server would let in.
@@ -419,7 +407,6 @@ async fn objects_with_strange_names_hide_no_others() {
             .is_none()
     );
     assert_eq!(bench.count("overlappingrangeipreservations"), 6);
-    bench.stop().await;
 }
 
 /// A full pool, every second row of it unreadable.
@@ -448,5 +435,4 @@ async fn ten_thousand_rows_are_read_for_the_one_that_goes() {
     assert_eq!(rows.len(), 10_000);
     assert!(!rows.contains(&"1".to_owned()));
     assert_eq!(bench.sent(Match::patch("ippools")).len(), 1);
-    bench.stop().await;
 }

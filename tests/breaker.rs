@@ -101,7 +101,6 @@ async fn it_is_told_on_each_pool_that_it_concerns() {
         assert!(event.contains("ipgc.dev/ack"), "{event}");
     }
     assert!(bench.counted("frees_stopped") >= (FEW + MANY) as u64);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,7 +125,6 @@ async fn it_lets_go_the_pool_that_is_acknowledged_and_no_other() {
     assert_eq!(stopped(&bench), (0, MANY));
     assert_eq!(bench.rows(POOL), ["101", "102"]);
     assert_eq!(bench.rows(QUIET), ["103"]);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -138,7 +136,6 @@ async fn it_lets_go_after_the_hold_what_nobody_acknowledged() {
     assert_eq!(stopped(&bench), (0, 0), "\n{}", bench.requests());
     assert_eq!(bench.rows(POOL), ["101", "102"]);
     assert_eq!(bench.rows(QUIET), ["103"]);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -152,7 +149,6 @@ async fn it_does_not_concern_ends_that_were_watched() {
     let waited = waited + goes_after(&bench, POOL, "102", W + 60).await;
     assert!(waited >= W, "freed {waited} s after its end");
     assert_eq!(stopped(&bench), (FEW, MANY));
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -181,7 +177,6 @@ async fn it_holds_anew_after_a_restart() {
     assert_eq!(events.len(), 4, "{events:?}");
     seconds(240).await;
     assert_eq!(stopped(&bench), (0, 0), "\n{}", bench.requests());
-    bench.stop().await;
 }
 
 /// An end that only a list told is no suspect of a sweep yet: it waits for the next one.
@@ -205,7 +200,6 @@ async fn an_end_that_a_list_told_waits_for_a_sweep() {
     sweeps.remove();
     goes_after(&bench, POOL, "101", 120).await;
     assert_eq!(bench.rows(POOL), ["102"]);
-    bench.stop().await;
 }
 
 /// The same room with the usual limits, where so few are not too many.
@@ -216,7 +210,6 @@ async fn few_rows_open_nothing() {
     assert_eq!(stopped(&bench), (0, 0));
     assert!(pool_events(&bench, "IPPoolGCBreakerOpen").is_empty());
     assert_eq!(bench.counted("frees_stopped"), 0);
-    bench.stop().await;
 }
 
 /// More than the least number, and less than half of all.
@@ -236,5 +229,4 @@ async fn a_small_part_opens_nothing() {
     seconds(W + 60).await;
     assert_eq!(stopped(&bench), (0, 0));
     assert_eq!(bench.rows("10.3.0.0-24").len(), 16);
-    bench.stop().await;
 }

@@ -80,7 +80,6 @@ async fn the_row_of_a_claim_that_is_gone_goes_after_w_and_its_reservation_too() 
     assert!(events[0].contains("10.0.0.1"), "{events:?}");
     stays(&bench, POOL, &["2"]).await;
     assert_eq!(bench.reservations(), ["10.0.0.2"]);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -91,7 +90,6 @@ async fn without_the_flag_no_claim_is_read() {
     bench.delete("resourceclaims", "apps", "claim-1");
     stays(&bench, POOL, &["1", "2"]).await;
     assert!(bench.sent(Match::list("resourceclaims")).is_empty());
-    bench.stop().await;
 }
 
 /// The pod was forced away, and its claim went with it: its sandbox may run on.
@@ -109,7 +107,6 @@ async fn a_node_that_falls_silent_holds_it_until_it_is_fenced() {
     taint(&bench, "node-2");
     goes_after(&bench, POOL, "1", 900).await;
     assert_eq!(bench.rows(POOL), ["2"]);
-    bench.stop().await;
 }
 
 /// The watch of nodes is dead without an error, and a node joins. Its pod was forced away.
@@ -122,7 +119,6 @@ async fn a_node_that_no_watch_told_holds_it() {
     silent_node(&bench, "node-2");
     bench.delete("resourceclaims", "apps", "claim-1");
     stays(&bench, POOL, &["1", "2"]).await;
-    bench.stop().await;
 }
 
 /// In an outage of many nodes a look at many such rows takes no time worth speaking of.
@@ -142,7 +138,6 @@ async fn many_silent_nodes_cost_no_time() {
     assert_eq!(bench.rows(POOL).len(), 200);
     let took = begun.elapsed();
     assert!(took.as_secs() < 60, "an hour took {took:?}");
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -172,7 +167,6 @@ async fn a_claim_that_only_the_proof_sees_keeps_its_row() {
     }
     put_claim(&bench, 1, "10.0.0.1");
     stays(&bench, POOL, &["1", "2"]).await;
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,7 +179,6 @@ async fn a_claim_that_reports_the_address_keeps_the_row_of_another() {
     stays(&bench, POOL, &["1", "2"]).await;
     bench.delete("resourceclaims", "apps", "claim-3");
     goes_after(&bench, POOL, "1", 330 + CLAIM_W + 120).await;
-    bench.stop().await;
 }
 
 /// Another claim was given the address between the proof and the patch.
@@ -204,7 +197,6 @@ async fn a_row_that_another_claim_took_over_stays() {
     bench.delete("resourceclaims", "apps", "claim-1");
     stays(&bench, POOL, &["1", "2"]).await;
     assert!(bench.sent(Match::patch("ippools")).len() > 1);
-    bench.stop().await;
 }
 
 /// A mass of them may be a fault of whoever answers: the breaker stops it.
@@ -230,5 +222,4 @@ async fn the_breaker_stops_a_mass() {
     seconds(1_800).await;
     assert_eq!(bench.rows(POOL).len(), 0);
     assert!(bench.sent(Match::delete(ORIP)).is_empty());
-    bench.stop().await;
 }

@@ -109,7 +109,6 @@ async fn dry_run_decides_and_writes_nothing() {
     assert_eq!(bench.rows(POOL), ["1", "2", "3", "4"]);
     let left = ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.9"];
     assert_eq!(bench.reservations(), left);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,5 +120,4 @@ async fn the_same_scene_is_cleaned_up_without_it() {
     assert_eq!(bench.counted("rows_would_free"), 0);
     assert!(!bench.sent(Match::delete(ORIP)).is_empty());
     assert!(!bench.list("events").is_empty());
-    bench.stop().await;
 }

@@ -41,7 +41,6 @@ async fn a_settled_end_frees_row_and_reservation_after_the_cooldown() {
             "Normal IPAddressGarbageCollected freed 1 address of deleted pods: 10.0.0.1 (default/web-0)"
         ]
     );
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -55,7 +54,6 @@ async fn a_forced_end_waits_w() {
     bench.wait_rows(POOL, &[]).await;
     // W = 120 s + 10 s of the pod + 60 s for its one row.
     took(ended, 190.0..192.0);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -68,7 +66,6 @@ async fn a_pod_whose_containers_still_run_is_not_settled() {
     tokio::time::sleep(Duration::from_secs(180)).await;
     assert_eq!(bench.rows(POOL), ["1"]);
     bench.wait_rows(POOL, &[]).await;
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,7 +92,6 @@ async fn nothing_leaked_costs_one_read_of_the_pool_for_all() {
     assert!(pools <= 4, "{requests}");
     assert_eq!(requests.len(), pools + watches, "{requests}");
     assert!(bench.events("Pod").is_empty());
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -118,7 +114,6 @@ async fn host_network_and_plain_pods_cost_no_request() {
     // Pools once a page, reservations, slices: three lists, twelve times an hour, give or take.
     let swept = bench.sent(testkit::Match::any()).len() - requests.len();
     assert!((30..=42).contains(&swept), "{}", bench.requests());
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -135,7 +130,6 @@ async fn a_row_of_the_default_network_is_held_and_freed_like_any_other() {
     settle().await;
     bench.kubelet().terminate_pod(NS, "vm-0").await;
     bench.wait_rows(POOL, &["2"]).await;
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -150,7 +144,6 @@ async fn a_network_without_a_status_entry_is_followed_by_the_request() {
     bench.wait_rows(POOL, &[]).await;
     // Nobody reported the address: a good end is no evidence for it.
     took(ended, 180.0..);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -167,7 +160,6 @@ async fn addresses_are_compared_as_addresses() {
     let ended = Instant::now();
     bench.wait_rows("fd00-0-0-10---64", &[]).await;
     took(ended, ..3.0);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -228,7 +220,6 @@ async fn a_slice_of_a_node_is_followed_through_its_node_slice_pool() {
     bench.wait_rows(name, &[]).await;
     tokio::time::sleep(Duration::from_secs(122)).await;
     assert!(bench.reservations().is_empty());
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -255,7 +246,6 @@ async fn kept_owners_and_exempted_rows_stay() {
     bench.wait_rows(POOL, &["1", "2"]).await;
     tokio::time::sleep(Duration::from_hours(1)).await;
     assert_eq!(bench.rows(POOL), ["1", "2"]);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -276,7 +266,6 @@ async fn a_row_of_nobody_is_counted_once() {
         bench.wait_rows(POOL, keys).await;
     }
     assert_eq!(bench.running.counters().rows_unknown.get(), 2);
-    bench.stop().await;
 }
 
 /// Long enough for the informers to see what was put.

@@ -60,7 +60,6 @@ async fn rows_of_three_interfaces_are_held_while_the_kubelet_works() {
         waited >= W + 120,
         "freed {waited} s after, which is before W of three rows"
     );
-    bench.stop().await;
 }
 
 /// The machine of a node was booted so often.
@@ -167,7 +166,6 @@ async fn a_relist_ends_no_doubt_about_a_predecessor_on_three_interfaces() {
     seconds(60).await;
     bench.end(["web-0"]);
     stays(&bench, POOL, &["1", "2", "3"]).await;
-    bench.stop().await;
 }
 
 /// One DEL gives back the addresses of both families, and those of one range that an interface has two of.
@@ -196,5 +194,4 @@ async fn rows_of_one_interface_are_of_one_whatever_its_name(
     // Each of its five rows makes it wait longer.
     let waited = goes_after(&bench, POOL, "1", W + 360).await;
     assert!(waited >= W + 180, "freed {waited} s after");
-    bench.stop().await;
 }

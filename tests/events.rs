@@ -46,7 +46,6 @@ async fn a_batch_is_one_event_on_the_pool_and_one_on_each_pod() {
     );
     assert!(note.len() <= 1_024 && note.ends_with('…'), "{note}");
     assert_eq!(bench.events("Pod").len(), 40);
-    bench.stop().await;
 }
 
 /// Never read, never changed, and by the API that has notes of its own.
@@ -63,7 +62,6 @@ async fn events_are_created_and_nothing_else() {
     assert!(all.len() >= 4, "{all}");
     assert_eq!(created.len(), all.len(), "{all}");
     assert!(all.iter().all(|request| request.verb == Verb::Create));
-    bench.stop().await;
 }
 
 /// 100 at once, 20 a second; the rest is counted, and nobody waits for it.
@@ -84,5 +82,4 @@ async fn of_a_mass_the_first_events_are_sent_and_the_others_counted() {
     assert!((100..=most).contains(&sent), "{sent} of {most}");
     assert!(most < 250, "{most}");
     assert_eq!(bench.sent(Match::create("events")).len() as u64, sent);
-    bench.stop().await;
 }

@@ -12,7 +12,7 @@ use std::{
 };
 
 use crate::common::{
-    Bench, NS, POOL,
+    Alive, Bench, NS, POOL,
     nodes::{
         Beat, W, come_back, goes_after, live_node, neighbour_goes, run_on, silent_node, stays,
         with_neighbour,
@@ -90,7 +90,6 @@ async fn slices_that_cannot_be_read_stop_no_other_row(
     assert!(waited < 10, "a good end took {waited} s");
     assert!(rule.hits() > 0);
     neighbour_goes(&bench, POOL).await;
-    bench.stop().await;
 }
 
 #[rstest]
@@ -111,7 +110,6 @@ async fn while_slices_cannot_be_read_every_node_blocks(
     rule.remove();
     // It is node-2's, and that one has been at work all the time.
     goes_after(&bench, SLICE, "1", 900).await;
-    bench.stop().await;
 }
 
 #[rstest]
@@ -129,7 +127,6 @@ async fn without_leases_a_forced_end_waits(#[values("500", "html", "half", "hang
     rule.remove();
     let waited = goes_after(&bench, POOL, "1", W + 120).await;
     assert!(waited >= W, "freed {waited} s after the first renewal");
-    bench.stop().await;
 }
 
 /// The list tells the nodes that may run a pod that was never seen. A pod that was seen, and waits for a kubelet at
@@ -146,7 +143,6 @@ async fn nodes_that_cannot_be_listed_hold_no_row_of_a_pod_that_was_seen() {
     let waited = goes_after(&bench, POOL, "1", W + 120).await;
     assert!(waited >= W, "freed after {waited} s");
     assert!(listed.hits() > 10);
-    bench.stop().await;
 }
 
 /// And a row of a pod that nobody saw may be on any of those that are not known.
@@ -162,7 +158,6 @@ async fn nodes_that_cannot_be_listed_hold_a_row_of_a_pod_that_nobody_saw() {
     assert!(listed.hits() > 10);
     listed.remove();
     goes_after(&bench, POOL, "1", W + 300).await;
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -180,7 +175,6 @@ async fn leases_that_are_not_to_be_had_for_a_while_start_the_wait_anew() {
     let waited = goes_after(&bench, POOL, "1", W + 120).await;
     assert!(waited >= W, "freed {waited} s after the first renewal");
     neighbour_goes(&bench, POOL).await;
-    bench.stop().await;
 }
 
 /// A case that waits for Leases is tried now and then meanwhile, and not all the time.
@@ -201,7 +195,6 @@ async fn leases_that_are_not_to_be_had_when_a_wait_ends_are_waited_for() {
     assert_eq!(bench.rows(POOL).len(), 2);
     rule.remove();
     goes_after(&bench, POOL, "1", W + 120).await;
-    bench.stop().await;
 }
 
 /// A client that gets Leases of which one has no resourceVersion, one no name and one nothing, as
@@ -273,7 +266,6 @@ async fn a_kubelet_that_died_while_leases_were_listed_has_not_lived_through_its_
     let slow = slow.after(|_| seconds(19));
     stays(&bench, POOL, &["1"]).await;
     assert!(slow.hits() > 0);
-    bench.stop().await;
 }
 
 /// And it may be as young as the answer.
@@ -296,7 +288,6 @@ async fn a_kubelet_that_came_back_while_leases_were_listed_begins_its_wait_then(
     let waited = goes_after(&bench, POOL, "1", W + 120).await;
     assert!(waited >= W, "freed {waited} s after, which is before W");
     assert_eq!(slow.hits(), 1);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -305,7 +296,8 @@ async fn a_lease_without_a_version_is_no_renewal() {
     let _beat = live_node(&server, "node-1");
     let is_spoilt = Arc::new(AtomicBool::new(true));
     let client = without_versions(&server, &is_spoilt);
-    let mut running = Collector::new(client.clone(), client, Config::default()).start();
+    let running = Collector::new(client.clone(), client, Config::default()).start();
+    let mut running = Alive(Some(running));
     assert!(running.ready().await);
     let bench = Bench { server, running };
     bear(&bench).await;
@@ -315,7 +307,6 @@ async fn a_lease_without_a_version_is_no_renewal() {
     is_spoilt.store(false, Ordering::Relaxed);
     let waited = goes_after(&bench, POOL, "1", W + 120).await;
     assert!(waited >= W, "freed {waited} s after the first renewal");
-    bench.stop().await;
 }
 
 /// A node of which hardly more than the name is told.
@@ -351,7 +342,6 @@ async fn a_node_of_which_nothing_is_told_is_not_at_work() {
     for key in ["1", "9"] {
         goes_after(&bench, POOL, key, W + 120).await;
     }
-    bench.stop().await;
 }
 
 /// Anybody may write a Lease who has the right to.
@@ -380,5 +370,4 @@ async fn a_lease_that_somebody_else_holds_is_no_sign_of_a_kubelet(
     let _beat = Beat::of(&bench, "node-1");
     let waited = goes_after(&bench, POOL, "1", W + 120).await;
     assert!(waited >= W, "freed {waited} s after the first renewal");
-    bench.stop().await;
 }

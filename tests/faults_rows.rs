@@ -42,7 +42,6 @@ async fn one_row_that_the_server_refuses_keeps_no_other_and_is_not_looped() {
     let patches = bench.sent(Match::patch("ippools"));
     assert!(patches.len() <= before + 2, "{patches}");
     assert_eq!(bench.counted("retries_exhausted"), 0);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -65,7 +64,6 @@ async fn a_pool_that_fails_validation_backs_off() {
     assert_eq!(bench.counted("retries_exhausted"), 0);
     assert_eq!(bench.events("IPPool").len(), 1);
     assert_eq!(bench.events("Pod"), Vec::<String>::new());
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -88,7 +86,6 @@ async fn a_patch_that_is_too_large_is_halved() {
     assert!(patches.len() <= 30, "{patches}");
     seconds(1).await;
     assert_eq!(bench.told_as_freed().len(), 16);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,7 +97,6 @@ async fn a_single_row_that_is_too_large_is_refused() {
     assert_eq!(bench.rows(POOL), ["1", "2", "3"]);
     assert_eq!(bench.counted("frees_refused"), 3);
     assert!(bench.sent(Match::patch("ippools")).len() <= 8);
-    bench.stop().await;
 }
 
 /// Two of three DELs were not lost. All end at once, and the patch for the third one's row fails:
@@ -122,5 +118,4 @@ async fn a_patch_that_fails_is_no_failure_of_pods_without_rows() {
         matches!(&told[..], [only] if only.contains("default/web-1")),
         "{told:?}"
     );
-    bench.stop().await;
 }

@@ -77,7 +77,6 @@ async fn a_good_end_that_was_undone_frees_nothing(#[case] lives: u64) {
         told.len() == 1 && told[0].contains("HistoryWentBack"),
         "{told:?}"
     );
-    bench.stop().await;
 }
 
 /// The watch is told nothing for as long as the versions are those of the past, and no error: so all is listed anew at
@@ -102,7 +101,6 @@ async fn all_is_listed_anew_when_a_watch_is_taken_up_at_a_version_of_the_future(
     bench.end(["web-1"]);
     goes_after(&bench, POOL, "1", 120).await;
     assert_eq!(bench.counted("history_went_back"), 1);
-    bench.stop().await;
 }
 
 /// An API server that goes on while its etcd is restored ends no watch: a list shows it.
@@ -122,7 +120,6 @@ async fn a_list_that_shows_a_smaller_version_drops_the_watches() {
     seconds(15).await;
     assert_eq!(listed(&bench, "pods"), 1, "{}", bench.requests());
     assert_eq!(bench.counted("history_went_back"), 1);
-    bench.stop().await;
 }
 
 /// A watch that is deaf is no fresh one, however often it is taken up.
@@ -139,7 +136,6 @@ async fn the_head_of_a_watch_is_no_word_of_it() {
     }
     assert_eq!(bench.rows(POOL), ["1"], "{}", bench.requests());
     goes_after(&bench, POOL, "1", 600).await;
-    bench.stop().await;
 }
 
 /// The Lease as it was in the backup may be another copy's, or free. The former leader writes it again before it
@@ -174,5 +170,4 @@ async fn a_leader_relies_on_its_lease_no_more_until_it_has_written_it_again() {
     unwritten.remove();
     seconds(10).await;
     assert!(bench.running.leads());
-    bench.stop().await;
 }

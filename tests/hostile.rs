@@ -106,7 +106,6 @@ async fn who_edits_no_pool_frees_no_row_of_a_pod_that_lives(#[case] deed: fn(&Se
     deed(&bench);
     stays(&bench, POOL, &["1"]).await;
     assert_eq!(bench.reservations(), ["10.0.0.1"]);
-    bench.stop().await;
 }
 
 /// The same deeds were done before ipgc began, so that it saw nothing better.
@@ -122,7 +121,6 @@ async fn nor_if_ipgc_began_after_that(#[case] deed: fn(&Server)) {
     let bench = Bench::start(server).await;
     stays(&bench, POOL, &["1"]).await;
     assert_eq!(bench.reservations(), ["10.0.0.1"]);
-    bench.stop().await;
 }
 
 /// A report frees one row too early at the most: one of its own pod, which has an older row to point at.
@@ -141,7 +139,6 @@ async fn a_report_of_an_older_row_gives_up_a_row_of_its_own_pod_alone() {
     let after = goes_after(&bench, POOL, "1", 3_600).await;
     assert!(after >= 600 - 300, "{after} s");
     stays(&bench, POOL, &["2"]).await;
-    bench.stop().await;
 }
 
 /// The claims of a pod of the tenant on the address of a pod that ends, and the words by which they are told.
@@ -184,7 +181,6 @@ async fn a_forged_claim_is_told_and_holds_a_row_until_it_is_withdrawn(
     goes_after(&bench, POOL, "1", 900).await;
     seconds(300).await;
     assert_eq!(bench.reservations(), [""; 0]);
-    bench.stop().await;
 }
 
 /// As long as an annotation can be, and longer.
@@ -202,7 +198,6 @@ async fn a_megabyte_of_claims_holds_what_it_names_and_nothing_else() {
     stays(&bench, POOL, &["1"]).await;
     ends(&bench, "forger");
     goes_after(&bench, POOL, "1", 900).await;
-    bench.stop().await;
 }
 
 /// Nothing runs of a pod that has no node.
@@ -217,7 +212,6 @@ async fn a_claim_of_a_pod_that_was_never_scheduled_holds_nothing() {
     seconds(600).await;
     bench.end(["web-0"]);
     goes_after(&bench, POOL, "1", 60).await;
-    bench.stop().await;
 }
 
 /// Texts that end a line, colour a terminal, turn the direction of writing, or are markup.
@@ -379,7 +373,6 @@ async fn no_text_makes_a_line_of_the_log_or_moves_a_terminal(
         let note = note.unwrap().as_str().unwrap();
         assert!(!note.contains(|c: char| c.is_control()), "{note:?}");
     }
-    bench.stop().await;
 }
 
 /// The labels that there are, and none that a person can make as many of as pods or definitions.
@@ -427,7 +420,6 @@ async fn metrics_tell_pools_and_numbers_and_no_pod_or_definition() {
     ] {
         assert!(!text.contains(word), "{word} is in the metrics");
     }
-    bench.stop().await;
 }
 
 /// Ten thousand definitions of one person, and a pod that claims all of them.
@@ -456,5 +448,4 @@ async fn ten_thousand_definitions_keep_no_row_and_cost_no_time() {
     assert!(after <= 10, "{after} s");
     assert!(asked <= 10, "{asked} reads of pools");
     assert!(bench.counted("left_to_sweep") >= 1);
-    bench.stop().await;
 }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use crate::common::{
-    NS, POOL, RANGE,
+    Alive, NS, POOL, RANGE,
     log::Log,
     nodes::{W, live_node},
     put_pool, run_pod,
@@ -15,7 +15,7 @@ use crate::common::{
 use ipgc::{
     config::Config,
     leader::{LEASE, PAUSE_ANNOTATION, SWEEP_ANNOTATION},
-    run::{Collector, Running},
+    run::Running,
 };
 use serde_json::Value;
 use testkit::{Match, Requests, Server, Verb, fixtures, pods::Kubelet};
@@ -31,19 +31,14 @@ fn electing(name: &str) -> Config {
     }
 }
 
-fn launch(server: &Server, name: &str, config: Config) -> Running {
-    let client = server.client_named(name);
-    Collector::new(client.clone(), client, config).start()
-}
-
-async fn copy(server: &Server, name: &str) -> Running {
-    let mut running = launch(server, name, electing(name));
+async fn copy(server: &Server, name: &str) -> Alive {
+    let mut running = Alive::start(server, name, electing(name));
     assert!(running.ready().await, "{name} ended before it was ready");
     running
 }
 
 /// Two copies, of which the first leads, long after they started, and two pods with rows.
-async fn two(server: &Server) -> (Running, Running) {
+async fn two(server: &Server) -> (Alive, Alive) {
     let a = copy(server, "a").await;
     seconds(1).await;
     assert!(a.leads());
@@ -97,15 +92,10 @@ fn cut_off(server: &Server, name: &str) -> testkit::Rule {
     cut
 }
 
-async fn stop(running: Running) {
-    running.stop();
-    running.done().await.expect("the run failed");
-}
-
 #[tokio::test(start_paused = true)]
 async fn one_copy_writes_and_the_others_only_look() {
     let server = server();
-    let (a, b) = two(&server).await;
+    let _copies = two(&server).await;
     end(&server, "web-1").await;
     rows_become(&server, &["2"], 10).await;
     seconds(600).await;
@@ -115,15 +105,13 @@ async fn one_copy_writes_and_the_others_only_look() {
     let pools = Match::get("ippools").client("b");
     let looked = server.requests().matching(&pools).len();
     assert!((1..=3).contains(&looked), "{}", server.requests());
-    stop(a).await;
-    stop(b).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn of_copies_that_start_together_one_leads() {
     let server = server();
     let copies: Vec<_> = ["a", "b", "c"]
-        .map(|name| launch(&server, name, electing(name)))
+        .map(|name| Alive::start(&server, name, electing(name)))
         .into();
     for _ in 0..600 {
         seconds(1).await;
@@ -133,9 +121,6 @@ async fn of_copies_that_start_together_one_leads() {
     assert_eq!(copies.iter().filter(|copy| copy.leads()).count(), 1);
     let held = lease(&server);
     assert_eq!(held["leaseTransitions"], 0, "{held}");
-    for copy in copies {
-        stop(copy).await;
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -157,8 +142,6 @@ async fn a_leader_that_is_cut_off_is_succeeded_within_the_lease_and_nine_seconds
     seconds(60).await;
     assert!(b.leads() && !a.leads());
     assert!(written(&server, "a").is_empty(), "{}", server.requests());
-    stop(a).await;
-    stop(b).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,26 +151,25 @@ async fn a_leader_that_stops_is_succeeded_within_five_seconds() {
     Kubelet::new(&server).mark_pod(NS, "web-1");
     end(&server, "web-1").await;
     // Before the cooldown is over.
-    stop(a).await;
+    a.stop().await;
     rows_become(&server, &["2"], 5).await;
     assert!(b.leads());
-    stop(b).await;
+    b.stop().await;
     assert_eq!(lease(&server)["holderIdentity"], Value::Null);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_seen_ending_before_the_takeover_is_no_less_known_after_it() {
     let server = server();
-    let (a, b) = two(&server).await;
+    let (a, _b) = two(&server).await;
     let denied = server.on(Match::patch("ippools").client("a")).fail(500);
     end(&server, "web-1").await;
     seconds(5).await;
-    stop(a).await;
+    a.stop().await;
     let took = rows_become(&server, &["2"], 5).await;
     // No wait of minutes, as for an end that nobody saw.
     assert!(took < Duration::from_secs(5), "{took:?}");
     denied.remove();
-    stop(b).await;
 }
 
 /// W is counted from the end that both saw.
@@ -195,15 +177,14 @@ async fn what_was_seen_ending_before_the_takeover_is_no_less_known_after_it() {
 async fn a_wait_that_began_before_the_takeover_ends_no_later_for_it() {
     let server = server();
     let _beat = live_node(&server, "node-1");
-    let (a, b) = two(&server).await;
+    let (a, _b) = two(&server).await;
     Kubelet::new(&server).force_delete(NS, "web-1");
     seconds(150).await;
     rows_become(&server, &["1", "2"], 1).await;
-    stop(a).await;
+    a.stop().await;
     let took = rows_become(&server, &["2"], 300).await;
     let waited = took.as_secs() + 150;
     assert!((W..W + 60).contains(&waited), "{waited} s after the end");
-    stop(b).await;
 }
 
 /// Its Lease cannot be renewed; all else is as ever.
@@ -211,7 +192,7 @@ async fn a_wait_that_began_before_the_takeover_ends_no_later_for_it() {
 async fn a_leader_that_cannot_renew_its_lease_writes_nothing_more() {
     let server = server();
     let (a, b) = two(&server).await;
-    stop(b).await;
+    b.stop().await;
     let silent = server.on(Match::resource("leases").client("a")).hang();
     seconds(11).await;
     assert!(!a.leads());
@@ -221,7 +202,6 @@ async fn a_leader_that_cannot_renew_its_lease_writes_nothing_more() {
     silent.remove();
     rows_become(&server, &["2"], 30).await;
     assert!(a.leads());
-    stop(a).await;
 }
 
 /// Leadership ends between the rows and their reservations, before anybody else leads.
@@ -257,14 +237,12 @@ async fn reservations_are_left_to_whoever_leads_next() {
         "{}",
         server.requests()
     );
-    stop(a).await;
-    stop(b).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_does_not_lead_sends_no_events() {
     let server = server();
-    let (a, b) = two(&server).await;
+    let (a, _b) = two(&server).await;
     // Its node is silent, which both see and one tells.
     server.put(fixtures::node("node-1", false));
     Kubelet::new(&server).force_delete(NS, "web-1");
@@ -275,10 +253,9 @@ async fn who_does_not_lead_sends_no_events() {
     };
     assert!(events("a") > 0 && events("b") == 0, "{}", server.requests());
     // The new leader reports the problems that still exist.
-    stop(a).await;
+    a.stop().await;
     seconds(30).await;
     assert!(events("b") > 0, "{}", server.requests());
-    stop(b).await;
 }
 
 /// A row is as old as the copy knows it that leads now, and it has known it all the time.
@@ -293,7 +270,7 @@ async fn a_stale_row_is_no_younger_after_a_takeover() {
             sweep_interval: Duration::from_mins(5),
             ..electing(name)
         };
-        let mut running = launch(&server, name, config);
+        let mut running = Alive::start(&server, name, config);
         assert!(running.ready().await);
         running
     };
@@ -306,15 +283,14 @@ async fn a_stale_row_is_no_younger_after_a_takeover() {
     let b = launch("b").await;
     seconds(3_000).await;
     assert!(age(&a) > Some(2_400.0) && age(&b).is_none());
-    stop(a).await;
+    a.stop().await;
     seconds(10).await;
     let a = launch("a").await;
     seconds(3_000).await;
     assert!(b.leads() && age(&b) > Some(5_400.0), "{:?}", age(&b));
-    stop(b).await;
+    b.stop().await;
     seconds(30).await;
     assert!(a.leads() && age(&a) > Some(2_400.0), "{:?}", age(&a));
-    stop(a).await;
 }
 
 /// Both fail, and the one that leads reports it. The next leader reports it anew.
@@ -333,11 +309,10 @@ async fn what_was_given_up_is_told_by_whoever_leads() {
         server.requests().matching(&created).len()
     };
     assert_eq!((told("a"), told("b")), (1, 0));
-    stop(a).await;
+    a.stop().await;
     seconds(600).await;
     assert!(b.leads());
     assert_eq!((told("a"), told("b")), (1, 1));
-    stop(b).await;
 }
 
 /// The same when the lead is lost between a claim and the word that its pod is back.
@@ -376,15 +351,13 @@ async fn who_does_not_lead_any_more_gives_back_no_claim() {
     assert!(given_back.await, "{}", server.requests());
     assert!(b.leads());
     silent.remove();
-    stop(a).await;
-    stop(b).await;
 }
 
 /// Both are refused once; the one that writes nothing learns that it was nothing by what it reads.
 #[tokio::test(start_paused = true)]
 async fn a_standby_is_ready_again_after_a_refused_read() {
     let server = server();
-    let (a, b) = two(&server).await;
+    let (_a, b) = two(&server).await;
     let refused = server
         .on(Match::list("ippools").client("b"))
         .once()
@@ -406,8 +379,6 @@ async fn a_standby_is_ready_again_after_a_refused_read() {
         "{:?}",
         b.vitals().not_ready()
     );
-    stop(a).await;
-    stop(b).await;
 }
 
 /// The account may use the Lease, but its namespace is missing, say.
@@ -422,7 +393,6 @@ async fn who_never_saw_the_lease_is_not_ready() {
     missing.remove();
     seconds(10).await;
     assert!(a.vitals().not_ready().is_empty() && a.leads());
-    stop(a).await;
 }
 
 /// It is deleted with all that is in it, while the copy leads.
@@ -453,7 +423,6 @@ async fn a_namespace_of_the_lease_that_goes_is_told_each_minute_and_nobody_is_re
     server.put(fixtures::namespace(LEASES));
     seconds(10).await;
     assert!(a.leads() && a.vitals().not_ready().is_empty());
-    stop(a).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -465,14 +434,12 @@ async fn a_lease_that_somebody_deleted_is_made_again_and_one_copy_leads() {
     assert!(a.leads() != b.leads());
     end(&server, "web-1").await;
     rows_become(&server, &["2"], 10).await;
-    stop(a).await;
-    stop(b).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_others_wrote_on_the_lease_stays() {
     let server = server();
-    let (a, b) = two(&server).await;
+    let (a, _b) = two(&server).await;
     let annotated = server.edit("leases", LEASES, LEASE, |lease| {
         lease["metadata"]["annotations"]["a"] = "b".into();
     });
@@ -481,8 +448,6 @@ async fn what_others_wrote_on_the_lease_stays() {
     let lease = server.get("leases", LEASES, LEASE).unwrap();
     assert_eq!(lease["metadata"]["annotations"]["a"], "b", "{lease}");
     assert!(a.leads());
-    stop(a).await;
-    stop(b).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -496,11 +461,11 @@ async fn the_lease_is_given_back_after_the_patch_in_flight() {
     let patching = |s: &Server| s.requests().matching(&Match::patch("ippools")).len() == 1;
     let patching = server.wait_until(Duration::from_secs(10), patching);
     assert!(patching.await);
-    a.stop();
+    Running::stop(&a);
     seconds(3).await;
     assert!(a.leads(), "given back while a patch was in flight");
     assert!(!b.leads());
-    a.done().await.expect("drained");
+    a.release().done().await.expect("drained");
     rows_become(&server, &["2"], 1).await;
     // The other copy may have it already.
     let holder = lease(&server)["holderIdentity"].clone();
@@ -508,7 +473,6 @@ async fn the_lease_is_given_back_after_the_patch_in_flight() {
         !holder.as_str().unwrap_or_default().starts_with("a_"),
         "{holder}"
     );
-    stop(b).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -518,25 +482,23 @@ async fn a_dry_run_leaves_the_lease_alone() {
         dry_run: true,
         ..electing("a")
     };
-    let mut dry = launch(&server, "a", config);
+    let mut dry = Alive::start(&server, "a", config);
     assert!(dry.ready().await);
     seconds(60).await;
     let leases = Match::resource("leases").namespace(LEASES);
     assert!(server.requests().matching(&leases).is_empty());
     assert!(dry.leads(), "alone in what it does");
-    stop(dry).await;
 }
 
 /// A shutdown does not wait for a Lease that nobody answers for.
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_without_an_api_server_is_quick() {
     let server = server();
-    let (a, b) = two(&server).await;
+    let (a, _b) = two(&server).await;
     let _cut = cut_off(&server, "a");
-    a.stop();
-    let ended = timeout(Duration::from_secs(3), a.done()).await;
+    Running::stop(&a);
+    let ended = timeout(Duration::from_secs(3), a.release().done()).await;
     ended.expect("too late").expect("the run failed");
-    stop(b).await;
 }
 
 fn annotate(server: &Server, name: &str, value: Option<&str>) {
@@ -566,8 +528,6 @@ async fn a_person_pauses_all_copies_by_an_annotation_of_the_lease() {
     annotate(&server, PAUSE_ANNOTATION, None);
     rows_become(&server, &["2"], 90).await;
     assert!(a.leads() && !b.leads());
-    stop(a).await;
-    stop(b).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -576,14 +536,13 @@ async fn a_copy_that_starts_while_all_are_paused_writes_nothing() {
     let (a, b) = two(&server).await;
     annotate(&server, PAUSE_ANNOTATION, Some(""));
     seconds(10).await;
-    stop(a).await;
-    stop(b).await;
+    a.stop().await;
+    b.stop().await;
     let c = copy(&server, "c").await;
     end(&server, "web-1").await;
     seconds(600).await;
     assert!(!c.leads());
     assert_eq!(written(&server, "c").len(), 0, "{}", server.requests());
-    stop(c).await;
 }
 
 /// Each new value asks for one sweep, and one that was there at the start for none.
@@ -594,10 +553,10 @@ async fn a_person_asks_for_a_sweep_by_an_annotation_of_the_lease() {
     seconds(5).await;
     annotate(&server, SWEEP_ANNOTATION, Some("1"));
     seconds(60).await;
-    stop(a).await;
+    a.stop().await;
     let mut config = electing("b");
     config.sweep_interval = Duration::from_hours(100);
-    let mut b = launch(&server, "b", config);
+    let mut b = Alive::start(&server, "b", config);
     assert!(b.ready().await);
     seconds(3_600).await;
     assert!(b.leads());
@@ -608,5 +567,4 @@ async fn a_person_asks_for_a_sweep_by_an_annotation_of_the_lease() {
         seconds(60).await;
         assert_eq!(sweeps(), before + more, "{value}");
     }
-    stop(b).await;
 }

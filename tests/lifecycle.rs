@@ -5,7 +5,10 @@
 use std::time::Duration;
 
 use crate::common::{Bench, NS, POOL, launch, put_running, server, took};
-use ipgc::{config::Config, run::Phase};
+use ipgc::{
+    config::Config,
+    run::{Phase, Running},
+};
 use testkit::Match;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -21,8 +24,17 @@ async fn a_list_that_hangs_is_given_up_and_tried_again() {
             .unwrap()
     );
     took(begun, ..61.0);
-    running.stop();
-    running.done().await.unwrap();
+}
+
+/// Tests do not ask at their ends how the run goes: [`Alive`](crate::common::Alive) does.
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "the run ended by itself")]
+async fn a_run_with_a_task_that_panics_fails_its_test() {
+    let bench = Bench::start(server()).await;
+    let watches = bench.on(Match::watch("nodes"));
+    let _broken = watches.before(|_| async { panic!("in a task of the run") });
+    bench.cut_watches("nodes");
+    sleep(Duration::from_mins(1)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -31,9 +43,9 @@ async fn the_end_of_a_run_is_seen_as_done() {
     let mut phase = bench.running.phase();
     assert_eq!(*phase.borrow(), Phase::Ready);
     assert!(bench.running.ready().await);
-    bench.running.stop();
+    Running::stop(&bench.running);
     assert!(phase.wait_for(|p| *p == Phase::Done).await.is_ok());
-    bench.running.done().await.unwrap();
+    bench.running.release().done().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -42,9 +54,9 @@ async fn a_run_that_is_stopped_before_it_is_ready_ends_well() {
     let _down = server.on(Match::any()).disconnect();
     let mut running = launch(&server, Config::default());
     sleep(Duration::from_secs(5)).await;
-    running.stop();
+    Running::stop(&running);
     assert!(!running.ready().await);
-    running.done().await.unwrap();
+    running.release().done().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -56,9 +68,10 @@ async fn a_drain_that_takes_too_long_is_cut_off_within_ten_seconds_and_reported(
     bench.kubelet().terminate_pod(NS, "web-0").await;
     sleep(Duration::from_secs(5)).await;
     let stopped = Instant::now();
-    bench.running.stop();
+    Running::stop(&bench.running);
     let error = bench
         .running
+        .release()
         .done()
         .await
         .expect_err("a hanging patch cannot drain");

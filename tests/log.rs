@@ -37,7 +37,6 @@ async fn a_free_is_one_line_with_the_whole_row() {
     ] {
         assert!(lines[0].contains(part), "{part} is not in {}", lines[0]);
     }
-    bench.stop().await;
 }
 
 /// And nothing of that pool goes.
@@ -59,7 +58,6 @@ async fn an_exemption_that_nobody_understands_is_one_line() {
         assert!(lines[0].contains(part), "{part} is not in {}", lines[0]);
     }
     assert_eq!(bench.rows(POOL), ["1"]);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -80,7 +78,6 @@ async fn a_failed_try_names_the_pod_the_pool_and_the_reason() {
     );
     assert!(lines[0].contains("pod=default/web-0"), "{}", lines[0]);
     assert!(lines[0].contains("could not remove rows"), "{}", lines[0]);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,7 +104,6 @@ async fn a_row_that_cannot_be_read_is_one_line_however_often_it_is_seen() {
     );
     assert!(lines[0].contains("not 64 hex digits"), "{}", lines[0]);
     assert!(lines[0].len() < 1_000, "{} bytes", lines[0].len());
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,7 +126,6 @@ async fn nothing_is_said_of_pods_that_live() {
         !lines.is_empty() && lines.iter().all(|line| line.contains("web-7")),
         "{lines:?}"
     );
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,7 +137,7 @@ async fn a_kind_that_is_not_installed_is_named() {
         .once()
         .fail(404);
     server.on(Match::list("ippools")).once().fail(404);
-    let bench = Bench::start(server).await;
+    let _bench = Bench::start(server).await;
     sleep(Duration::from_secs(60)).await;
     let missing = log.lines("is its CRD installed");
     assert!(
@@ -153,7 +148,6 @@ async fn a_kind_that_is_not_installed_is_named() {
     );
     let failed = log.lines("sweep failed");
     assert!(failed[0].contains("pools cannot be read"), "{failed:?}");
-    bench.stop().await;
 }
 
 /// A pod that starts or ends has such rows for a moment: only those that were there a sweep ago are told.
@@ -165,7 +159,7 @@ async fn rows_that_stay_unreported_are_a_warning_of_the_second_sweep() {
     let rejected = fixtures::pod(NS, "web-0").node("node-1");
     let rejected = rejected.reports("default/net", "net1", &["10.0.0.1"]);
     server.put(rejected.status(json!({"phase": "Failed"})));
-    let bench = Bench::start(server).await;
+    let _bench = Bench::start(server).await;
     let lines = || log.lines("rows are held though no pod reports them");
     sleep(Duration::from_mins(2)).await;
     assert_eq!(lines(), [""; 0]);
@@ -175,7 +169,6 @@ async fn rows_that_stay_unreported_are_a_warning_of_the_second_sweep() {
     let ended = log.lines("sweep ended");
     let words = "live=0 unreported=1 stale=0 unfenced=0 unknown=0";
     assert!(ended[0].contains(words), "{ended:?}");
-    bench.stop().await;
 }
 
 /// Once with nothing to tell, and once after an event.

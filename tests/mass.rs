@@ -122,7 +122,6 @@ async fn a_mass_of_ends_is_a_handful_of_requests(#[case] pools: usize, #[case] k
     let texts: Vec<_> = others.iter().map(ToString::to_string).collect();
     assert!(count <= most, "{count} of {most}:\n{}", texts.join("\n"));
     assert_eq!(bench.counted("retries_exhausted"), 0);
-    crowd.bench.stop().await;
 }
 
 /// The API server answers half of all requests with 429, and asks for a second of patience.
@@ -148,7 +147,6 @@ async fn a_mass_goes_though_the_server_is_too_busy_for_half_of_the_requests(#[ca
         took(ended, ..600.0);
     }
     assert!(busy.hits() > 400, "{}", busy.hits());
-    crowd.bench.stop().await;
 }
 
 /// Connections die: one request in thirty is never answered. The reservations of a namespace go together, and those hold
@@ -174,7 +172,6 @@ async fn reservations_go_as_they_come_though_some_requests_are_never_answered() 
         took(ended, ..60.0);
     }
     assert!(silent.hits() > 15, "{}", silent.hits());
-    crowd.bench.stop().await;
 }
 
 /// Whose rows are in pools that are looked at in turns ask for the same roll, and each roll begins
@@ -212,7 +209,6 @@ async fn whoever_asks_while_a_roll_is_read_is_answered_by_the_next() {
         };
         assert!(proofs.iter().any(is_proof), "{patch}");
     }
-    crowd.bench.stop().await;
 }
 
 /// Pods of one pool end one by one, too far apart to be waited for. Each alone would be a read and a patch,
@@ -233,7 +229,6 @@ async fn the_server_is_busy_with_one_pool_for_a_quarter_of_the_time() {
     let patches = count(Match::patch("ippools")) * Duration::from_millis(500);
     let busy = patches + count(Match::get("ippools")) * Duration::from_millis(100);
     assert!(busy <= took.mul_f64(0.3), "{busy:?} of {took:?}");
-    crowd.bench.stop().await;
 }
 
 /// A right that is missing is missing for all: only what was under way by then is refused as well.
@@ -252,7 +247,6 @@ async fn who_is_refused_asks_no_more(#[case] kind: &str, #[case] verb: fn(&str) 
     denied.remove();
     seconds(250).await;
     assert_eq!(crowd.bench.reservations(), Vec::<String>::new());
-    crowd.bench.stop().await;
 }
 
 /// A refusal of admission is about that object alone.
@@ -275,7 +269,6 @@ async fn one_that_is_refused_keeps_no_other(#[case] kind: &str, #[case] verb: fn
     denied.remove();
     seconds(900).await;
     assert_eq!(crowd.bench.reservations(), Vec::<String>::new());
-    crowd.bench.stop().await;
 }
 
 /// The DELETEs of these reservations take half a minute here. Rows of those who end meanwhile go as if
@@ -300,7 +293,6 @@ async fn rows_do_not_wait_for_reservations() {
     assert!(crowd.bench.reservations().len() > 100);
     seconds(120).await;
     assert_eq!(crowd.bench.reservations(), Vec::<String>::new());
-    crowd.bench.stop().await;
 }
 
 #[rstest]
@@ -355,5 +347,4 @@ async fn each_delete_comes_soon_after_a_proof(
         let claim = claims.get(&delete.name);
         assert!(claim.is_none_or(|at| *at < delete.at - late), "{delete}");
     }
-    crowd.bench.stop().await;
 }

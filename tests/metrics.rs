@@ -73,8 +73,6 @@ async fn counters_begin_with_zero() {
         assert!(scrape.all(name).is_empty(), "{name}");
     }
     assert_eq!(scrape.get("ipgc_last_sweep_timestamp_seconds"), Some(0.0));
-    running.stop();
-    running.done().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -149,7 +147,6 @@ async fn a_sweep_counts_each_row_of_a_pool_by_its_verdict() {
         scrape.get("ipgc_sweep_duration_seconds_count"),
         Some(sweeps)
     );
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -167,7 +164,6 @@ async fn a_pool_that_is_gone_is_gone_from_the_metrics() {
     ] {
         assert!(scrape.all(name).is_empty(), "{name}");
     }
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -206,7 +202,6 @@ async fn a_free_counts_by_evidence_and_by_what_made_it() {
     assert_eq!(scrape.get(sent), Some(2.0));
     let watches = "ipgc_api_requests_total{verb=\"watch\",resource=\"pods\",code=\"200\"}";
     assert!(scrape.get(watches).unwrap() >= 1.0);
-    bench.stop().await;
 }
 
 /// Two pods with the address of row 1, of which one has the row, and one with an address without a row.
@@ -236,7 +231,6 @@ async fn addresses_in_use_twice_or_without_a_row_are_counted() {
     let scrape = Scrape::of(&bench.running);
     assert_eq!(scrape.get("ipgc_duplicates"), Some(0.0));
     assert_eq!(scrape.get("ipgc_in_use_unallocated"), Some(0.0));
-    bench.stop().await;
 }
 
 /// A pod that comes while a sweep looks may have written its row behind it.
@@ -262,7 +256,6 @@ async fn pods_that_change_during_a_sweep_are_left_to_the_next() {
     let scrape = Scrape::of(&bench.running);
     assert_eq!(scrape.get("ipgc_sweep_duration_seconds_count"), Some(2.0));
     assert_eq!(scrape.get("ipgc_in_use_unallocated"), Some(1.0), "web-1");
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -281,7 +274,6 @@ async fn what_was_not_read_is_not_taken_for_missing() {
     assert_eq!(scrape.get("ipgc_in_use_unallocated"), None);
     assert_eq!(scrape.get("ipgc_pools_unreadable"), Some(1.0));
     assert_eq!(rows(&scrape, "live"), Some(2.0), "the other pool is");
-    bench.stop().await;
 }
 
 /// Nobody knows the addresses of its rows.
@@ -297,7 +289,6 @@ async fn a_pool_without_a_range_may_have_any_row() {
     assert_eq!(scrape.get("ipgc_duplicates"), Some(1.0));
     assert_eq!(scrape.get("ipgc_in_use_unallocated"), None);
     assert_eq!(scrape.get("ipgc_pools_unreadable"), Some(1.0));
-    bench.stop().await;
 }
 
 /// An address that one definition excludes, another one may give out. An address that all exclude, no pod gets.
@@ -322,7 +313,6 @@ async fn the_size_of_a_pool_is_what_is_given_out_of_it() {
     }
     seconds(400).await;
     assert_eq!(size(), Some(254.0), "nobody tells");
-    bench.stop().await;
 }
 
 /// A kubelet reports the end of a pod once CNI DEL is done. So a row that is counted by cause `completed` was left by
@@ -351,7 +341,6 @@ async fn a_pod_that_finishes_in_order_leaves_nothing_to_free() {
         freed[0].0.contains("cause=\"completed\"") && freed[0].1 == 1.0,
         "{freed:?}"
     );
-    bench.stop().await;
 }
 
 /// Pools of other namespaces may have the rows.
@@ -366,7 +355,6 @@ async fn networks_of_pools_that_are_not_swept_count_for_nothing() {
     let scrape = Scrape::of(&bench.running);
     assert_eq!(scrape.get("ipgc_in_use_unallocated"), Some(0.0));
     assert_eq!(scrape.get("ipgc_duplicates"), Some(1.0), "pods alone tell");
-    bench.stop().await;
 }
 
 /// All copies sweep and find the same: one of them tells it.
@@ -397,7 +385,6 @@ async fn who_does_not_lead_shows_no_numbers_of_sweeps() {
     let scrape = Scrape::of(&bench.running);
     assert_eq!(scrape.get("ipgc_leader"), Some(1.0));
     assert_eq!(rows(&scrape, "live"), Some(2.0));
-    bench.stop().await;
 }
 
 /// The goal is 20 ms for a thousand pools, with optimization (`--release`); without it, and beside other tests, ten
@@ -420,5 +407,4 @@ async fn a_scrape_of_a_thousand_pools_is_fast() {
     assert_eq!(Scrape::parse(&text).all("ipgc_pool_rows").len(), 5_000);
     let most = if cfg!(debug_assertions) { 200 } else { 20 };
     assert!(took < Duration::from_millis(most), "{took:?}");
-    bench.stop().await;
 }

@@ -40,7 +40,6 @@ async fn m4_01_id_of_a_container_in_the_row(#[case] of: &str, #[case] status: se
     let bench = Bench::start(server).await;
     goes_after(&bench, POOL, "3", 3_600).await;
     stays(&bench, POOL, &["1", "2"]).await;
-    bench.stop().await;
 }
 
 /// Two pods that live report one address; the row is of the one that ends well.
@@ -62,7 +61,6 @@ async fn m4_02_two_pods_report_one_address() {
     bench.end(["web-1"]);
     let after = goes_after(&bench, POOL, "1", 60).await;
     assert!(after >= 2, "freed {after} s after the end of the other pod");
-    bench.stop().await;
 }
 
 /// The other pod was forced away: the row waits for what that is worth.
@@ -79,7 +77,6 @@ async fn m4_02_the_other_pod_is_forced_away() {
     bench.end(["web-0"]);
     let after = goes_after(&bench, POOL, "1", 600).await;
     assert!(after >= 210, "freed {after} s after a forced deletion");
-    bench.stop().await;
 }
 
 /// The same number in another network, or by another IPAM, is another address.
@@ -97,7 +94,6 @@ async fn m4_02_the_same_number_in_another_network(#[case] ipam: serde_json::Valu
     seconds(600).await;
     bench.end(["web-0"]);
     assert!(goes_after(&bench, POOL, "1", 60).await <= 5);
-    bench.stop().await;
 }
 
 /// The row of a predecessor goes by rule 6, and its reservation with it, though the pod's status is not
@@ -127,7 +123,6 @@ async fn m4_04_reservation_of_a_row_that_goes_while_its_pod_runs(#[case] network
         bench.reservations()
     );
     stays(&bench, POOL, &["2"]).await;
-    bench.stop().await;
 }
 
 /// A StatefulSet's pod comes back with the host's network, in another network, or with another IPAM.
@@ -172,7 +167,6 @@ async fn m4_15_name_that_left_the_network(#[case] again: fixtures::PodBuilder) {
     let left: &[&str] = if in_red { &["red-10.0.0.1"] } else { &[] };
     assert_eq!(bench.reservations(), left);
     stays(&bench, "red-10.0.0.0-24", if in_red { &["1"] } else { &[] }).await;
-    bench.stop().await;
 }
 
 /// Whereabouts serves the first interface, and no entry of the status tells it.
@@ -188,7 +182,6 @@ async fn m4_16_address_in_pod_ips_alone() {
     let bench = Bench::start(server).await;
     // The row of the first interface has another id: nothing can be said of the third one then.
     stays(&bench, POOL, &["1", "2", "3"]).await;
-    bench.stop().await;
 }
 
 /// The pod of the row is gone, and the row's id is the sandbox of another pod that lives.
@@ -204,7 +197,6 @@ async fn m4_17_id_of_another_pods_sandbox() {
     stays(&bench, POOL, &["1", "2"]).await;
     let told = pool_events(&bench, "IPAddressInUseTwice");
     assert!(told[0].contains("10.0.0.2"), "{told:?}");
-    bench.stop().await;
 }
 
 /// A virtual machine's migration makes a pod with a name of its own: no longer wait for names that return.
@@ -227,7 +219,6 @@ async fn m4_17_pods_of_a_virtual_machine_never_return() {
     bench.end(["virt-launcher-vm-a"]);
     assert!(goes_after(&bench, POOL, "1", 60).await <= 5);
     assert_eq!(bench.sent(Match::patch("ippools")).len(), 1);
-    bench.stop().await;
 }
 
 /// Rows that are held although no pod at work reports them took a range for good, and were counted as live.
@@ -255,5 +246,4 @@ async fn m4_18_rows_that_are_held_and_not_reported_are_shown() {
         ))
     });
     assert_eq!(rows, [1.0, 3.0, 0.0, 0.0].map(Some));
-    bench.stop().await;
 }

@@ -45,7 +45,6 @@ async fn m2_01_deleted_while_the_collector_was_down() {
     let waited = goes_after(&bench, POOL, "1", 600).await;
     assert!(waited >= W, "freed {waited} s after the start");
     only_alive_is_left(&bench).await;
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -68,7 +67,6 @@ async fn m2_02_node_died_and_the_collector_with_it() {
     assert_eq!(bench.rows(POOL), ["1", "2"], "its node may still run it");
     bench.delete("nodes", "", "node-1");
     only_alive_is_left(&bench).await;
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -98,7 +96,6 @@ async fn m2_03_completed_failed_and_evicted_pods() {
     assert_eq!(bench.count("pods"), 4, "they are all still there");
     seconds(122).await;
     assert_eq!(bench.reservations(), ["10.0.0.2"]);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -141,7 +138,6 @@ async fn m2_05_given_up_after_three_quick_tries() {
     assert!(bench.counted("retries_exhausted") > 0);
     outage.remove();
     only_alive_is_left(&bench).await;
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -172,7 +168,6 @@ async fn m2_06_one_bad_pool_ends_the_whole_pass() {
     assert_eq!(bench.rows(bad), ["1"]);
     bench.clear_rules();
     bench.wait_rows(bad, &[]).await;
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -200,7 +195,6 @@ async fn m2_07_dual_stack_stops_at_the_first_range_without_a_match() {
         "a settled end is a matter of seconds: {waited}"
     );
     assert_eq!(bench.rows(POOL), ["2"]);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -222,7 +216,6 @@ async fn m2_08_wedged_on_one_poisoned_item() {
     bench.wait_rows(bad, &[]).await;
     seconds(600).await;
     assert!(bench.running.vitals().last_sweep() > last);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -249,7 +242,6 @@ async fn m2_09_safety_net_never_ran_unnoticed() {
     assert_eq!(bench.told_as_freed(), ["10.0.0.1"]);
     assert_eq!(bench.counted("rows_freed"), 1);
     assert!(bench.counted("sweeps_ended") > 0);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -277,7 +269,6 @@ async fn m2_10_node_slice_pools_never_looked_at() {
     assert!(goes_after(&bench, name, "1", 60).await < 10);
     goes_after(&bench, name, "3", 900).await;
     assert_eq!(bench.rows(name), ["2"]);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -293,7 +284,6 @@ async fn m2_11_legacy_row_without_ifname_blocks_its_own_pod() {
         .networks("default/net");
     bench.put(pod.status(fixtures::starting_status()));
     only_alive_is_left(&bench).await;
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -313,7 +303,6 @@ async fn m2_12_auxiliary_records_drift() {
     only_alive_is_left(&bench).await;
     seconds(900).await;
     assert_eq!(bench.reservations(), ["10.0.0.2"]);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -343,7 +332,6 @@ async fn m2_13_wrong_namespace_configured() {
     };
     assert!(line.contains("--pool-namespace"), "{line}");
     assert_eq!(report.pools, 0);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -372,5 +360,4 @@ async fn m2_14_objects_of_an_unexpected_type() {
     bench.end(["web-0"]);
     neighbour_goes(&bench, POOL).await;
     only_alive_is_left(&bench).await;
-    bench.stop().await;
 }

@@ -61,7 +61,6 @@ async fn m1_01_pod_created_between_two_lists() {
     let observed = position(&bench, is(Verb::Get, "ippools", POOL));
     let proved = position(&bench, is(Verb::Get, "pods", "web-0"));
     assert!(observed < proved, "{}", bench.requests());
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -76,7 +75,6 @@ async fn m1_02_annotation_not_written_yet() {
     bench.kubelet().run_pod(NS, "web-0", &[]);
     seconds(7_200).await;
     assert_eq!(bench.rows(POOL), ["1"], "running, and still not written");
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -93,7 +91,6 @@ async fn m1_03_same_name_new_pod() {
     assert_eq!(patch.hits(), 1, "no patch was sent");
     assert_eq!(bench.rows(POOL), ["1", NEIGHBOUR_KEY]);
     stays(&bench, POOL, &["1"]).await;
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -104,7 +101,6 @@ async fn m1_04_target_taken_from_the_successors_record() {
     bench.put(second("web-0", 2));
     put_row(&bench, 2, "web-0", 2);
     stays(&bench, POOL, &["2"]).await;
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,7 +117,6 @@ async fn m1_05_cache_incomplete_by_configuration() {
     assert!(running.ready().await);
     let bench = Bench { server, running };
     stays(&bench, POOL, &["1"]).await;
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -139,7 +134,6 @@ async fn m1_06_stale_view_of_the_truth() {
     seconds(600).await;
     births.remove();
     stays(&bench, POOL, &["1"]).await;
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -158,7 +152,6 @@ async fn m1_07_one_half_decides_for_both() {
     let bench = Bench::start(server).await;
     stays(&bench, POOL, &["1"]).await;
     assert_eq!(bench.rows(&six), ["1"], "the former sandbox's row goes");
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -181,7 +174,6 @@ async fn m1_08_late_action_on_an_old_verdict() {
     assert!(!proofs.is_empty(), "nobody asked again");
     births.remove();
     stays(&bench, POOL, &["1"]).await;
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -233,7 +225,6 @@ async fn m1_10_malformed_empty_or_partial_annotation() {
     put_row(&server, 60, "web-6", 60);
     let bench = Bench::start(server).await;
     stays(&bench, POOL, &["1", "2", "3", "4", "5", "6", "60"]).await;
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -249,7 +240,6 @@ async fn m1_11_addresses_of_the_default_network() {
     put_row(&server, 15, "web-1", 15);
     let bench = Bench::start(server).await;
     stays(&bench, POOL, &["1", "15", "5"]).await;
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -288,7 +278,6 @@ async fn m1_12_text_compared_instead_of_addresses() {
     let left = bench.reservations();
     let in_use = ["10.0.0.1", "blue-fd01-0-0-1-7--0", &expanded("0001")];
     assert_eq!(left, in_use);
-    bench.stop().await;
 }
 
 /// The offset of `::7:0:0:0` in a range of 64 bits.
@@ -308,7 +297,6 @@ async fn m1_13_terminating_pod_still_serves() {
     bench.kubelet().mark_pod(NS, "web-0");
     // The other row of web-1 is freed, since web-1 runs. The one of web-0 stays, since web-0 is terminating.
     stays(&bench, POOL, &["1", "15", "5"]).await;
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -332,7 +320,6 @@ async fn m1_14_partitioned_node() {
     assert_eq!(report.stale_by.get(&("unfenced", "deleted")), Some(&1));
     let held = pool_events(&bench, "IPAddressHeldUnfenced");
     assert!(held.iter().any(|e| e.contains("node-1")), "{held:?}");
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -376,7 +363,6 @@ async fn m1_16_half_restored_datastore() {
     }
     seconds(7_200).await;
     assert_eq!(bench.rows(POOL).len(), 100, "{}", bench.requests());
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -401,7 +387,6 @@ async fn m1_17_owner_is_not_a_pod() {
     // Row 5 is a pod's, and leaked.
     stays(&bench, POOL, &["1", "2", "3", "4"]).await;
     assert!(bench.counted("rows_unknown") >= 4);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -419,7 +404,6 @@ async fn m1_18_reservation_of_a_live_pod_without_a_row() {
     stays(&bench, POOL, &["1"]).await;
     let left = bench.reservations();
     assert_eq!(left, ["10.0.0.1", "10.0.0.7", "10.0.0.8"]);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -440,7 +424,6 @@ async fn m1_19_api_server_answers_from_the_past() {
     assert!(cached.iter().all(|rule| rule.hits() == 0));
     let proofs = bench.sent(Match::get("pods").name("web-0").quorum());
     assert!(!proofs.is_empty(), "nobody asked");
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -462,5 +445,4 @@ async fn m1_20_two_stores_in_opposite_order() {
     assert!(body["preconditions"]["uid"].is_string(), "{body}");
     assert!(body["preconditions"]["resourceVersion"].is_string());
     stays(&bench, POOL, &[]).await;
-    bench.stop().await;
 }

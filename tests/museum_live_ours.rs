@@ -38,7 +38,6 @@ async fn m1_21_interfaces_missing_from_network_status() {
     put_row(&server, 3, "web-0", 3);
     let bench = Bench::start(server).await;
     stays(&bench, POOL, &["1", "2", "3"]).await;
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,7 +71,6 @@ async fn m1_22_deleted_while_its_sandbox_was_being_set_up() {
     // At last its node had time for a DEL.
     seconds(900).await;
     assert_eq!(bench.rows(POOL), ["1"]);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -86,7 +84,6 @@ async fn m1_23_restart_forgets_that_a_row_was_held() {
     bench.stop().await;
     let bench = Bench::start(server).await;
     stays(&bench, POOL, &["1"]).await;
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -104,7 +101,6 @@ async fn m1_24_good_end_of_a_successor() {
     stays(&bench, POOL, &["1", "2"]).await;
     let _beat = come_back(&bench, "node-1");
     bench.wait_rows(POOL, &[]).await;
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,7 +119,6 @@ async fn m1_25_reservation_under_a_successor_that_accepted_it() {
     stays(&bench, POOL, &["1"]).await;
     let left = bench.get(ORIP, NS, "10.0.0.1").expect("deleted");
     assert_eq!(left["spec"]["podref"], "default/web-0");
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -135,7 +130,6 @@ async fn m1_26_silent_node_comes_back_after_the_wait() {
     let _beat = come_back(&bench, "node-1");
     let waited = goes_after(&bench, POOL, "1", W + 120).await;
     assert!(waited >= W, "freed {waited} s after the return");
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -151,7 +145,6 @@ async fn m1_27_held_evidence_expires() {
     let _beat = come_back(&bench, "node-1");
     let waited = goes_after(&bench, POOL, "1", W + 120).await;
     assert!(waited >= W, "freed {waited} s after the return");
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -174,7 +167,6 @@ async fn m1_28_born_and_killed_in_a_watch_gap() {
     let _beat = come_back(&bench, "node-2");
     let waited = goes_after(&bench, POOL, "1", W + 120).await;
     assert!(waited >= W, "freed {waited} s after the return");
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -187,7 +179,6 @@ async fn m1_29_rejected_after_a_kubelet_restart() {
     bench.kubelet().remove_pod(NS, "web-0");
     let waited = goes_after(&bench, POOL, "1", W + 120).await;
     assert!(waited >= W, "freed {waited} s after the end");
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -207,5 +198,4 @@ async fn m1_30_old_id_still_in_the_row() {
     put_row(&server, 12, "web-1", 12);
     let bench = Bench::with(server, Config::default()).await;
     stays(&bench, POOL, &["1", "11", "2", "3"]).await;
-    bench.stop().await;
 }

@@ -63,7 +63,6 @@ async fn a_name_that_begins_like_an_address(#[case] pools: &[(&str, &str)]) {
     reserve(&server, "f1-fd00--2", "gone");
     let bench = Bench::start(server).await;
     stay(&bench, &["f1-fd00--1"]).await;
-    bench.stop().await;
 }
 
 /// The row of a pod that is gone is held for another one, which reports its address. The reservation goes with the
@@ -83,7 +82,6 @@ async fn a_name_that_two_networks_may_have() {
     let bench = Bench::start(server).await;
     // That of fd00::2, or of f1:fd00::2, has no row: nobody knows which it is, and it is shown.
     stay(&bench, &["f1-fd00--1", "f1-fd00--2"]).await;
-    bench.stop().await;
 }
 
 /// Its own pod reports `fd00::1`, by a definition that has another network by now, and nothing tells of network f1 any
@@ -102,7 +100,6 @@ async fn a_name_of_an_address_that_its_pod_reports() {
     reserve(&server, "f1-fd00--2", "gone");
     let bench = Bench::start(server).await;
     stay(&bench, &["f1-fd00--1"]).await;
-    bench.stop().await;
 }
 
 /// The row of an earlier sandbox of the pod is freed. Its reservation would have the same name as that of the address
@@ -129,5 +126,4 @@ async fn a_row_that_goes_does_not_take_another_ones_reservation() {
     let reservation = bench.get("overlappingrangeipreservations", NS, "f1-fd00--1");
     let owner = reservation.expect("deleted")["spec"]["podref"].clone();
     assert_eq!(owner, "default/user", "claimed, and not given back");
-    bench.stop().await;
 }

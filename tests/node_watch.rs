@@ -31,7 +31,6 @@ async fn a_node_that_turned_not_ready_unseen_holds_the_rows_of_its_pods() {
     seconds(60).await;
     bench.kubelet().set_ready("node-1", false);
     stays(&bench, POOL, &["1"]).await;
-    bench.stop().await;
 }
 
 /// It is ready again by the time that it is read; but since when, its condition tells.
@@ -49,7 +48,6 @@ async fn a_node_that_was_not_ready_meanwhile_begins_its_wait_anew() {
     bench.kubelet().set_ready("node-1", true);
     let waited = goes_after(&bench, POOL, "1", 2 * W + 120).await;
     assert!(waited >= W, "freed {waited} s after its node was ready");
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -61,7 +59,6 @@ async fn a_node_that_turned_not_ready_unseen_holds_the_rows_of_pods_that_nobody_
     watch_dies(&bench);
     bench.kubelet().set_ready("node-2", false);
     stays(&bench, POOL, &["1"]).await;
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -80,7 +77,6 @@ async fn a_node_that_came_back_unseen_and_silent_holds_the_rows_of_pods_that_nob
     dead.remove();
     bench.delete("nodes", "", "node-1");
     goes_after(&bench, POOL, "1", W + 120).await;
-    bench.stop().await;
 }
 
 /// Nodes that were read once after a wait need not be read for each row.
@@ -104,7 +100,6 @@ async fn nodes_are_read_once_for_the_rows_of_pods_that_nobody_saw() {
     let read = bench.sent(Match::get("nodes")).len();
     assert!((3..=6).contains(&read), "{read}");
     neighbour_goes(&bench, POOL).await;
-    bench.stop().await;
 }
 
 /// This number of nodes is large enough for a LIST instead of single reads.
@@ -128,5 +123,4 @@ async fn many_nodes_are_listed() {
     let lists = bench.sent(Match::list("nodes"));
     assert!(!lists.filter(|list| list.limit == Some(250)).is_empty());
     beats.abort();
-    bench.stop().await;
 }

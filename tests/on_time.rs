@@ -71,7 +71,6 @@ async fn a_row_is_read_when_it_may_go_and_goes_when_it_is_proven(
     let patched = due + Duration::from_millis(read + prove);
     assert!((due..due + SLACK).contains(&first), "read at {first:?}");
     assert!((patched..patched + SLACK).contains(&patch), "{patch:?}");
-    bench.stop().await;
 }
 
 /// Reads that make the patch late by 70 ms.
@@ -94,7 +93,6 @@ async fn a_long_wait_is_over_on_time_too() {
     };
     let least = W + Duration::from_millis(70);
     assert!((least..least + 2 * SLACK).contains(&patch), "{patch:?}");
-    bench.stop().await;
 }
 
 /// That a node is gone is read when the moment has come, not when its rows are proven.
@@ -108,7 +106,6 @@ async fn a_node_that_comes_back_in_the_last_moment_holds_its_rows() {
     bench.put(fixtures::node("node-1", true));
     seconds(5).await;
     assert_eq!(bench.rows(POOL), ["1"]);
-    bench.stop().await;
 }
 
 /// A Lease has to change after the wait, which nobody can have seen before: no proof is asked for in vain.
@@ -123,7 +120,6 @@ async fn nothing_is_proven_before_a_kubelet_was_seen_at_work() {
     let proofs = bench.sent(Match::get("pods").name("web-1")).len();
     assert!(proofs <= 2, "{}", bench.requests());
     drop(beat);
-    bench.stop().await;
 }
 
 /// A Lease that has yet to show a kubelet at work is read every few seconds.
@@ -151,7 +147,6 @@ async fn a_row_goes_soon_after_the_read_of_leases_that_shows_a_kubelet_at_work()
     );
     let reads = reads.lock().unwrap().clone();
     assert!(reads.len() < 8, "{reads:?}");
-    bench.stop().await;
 }
 
 /// Two pods of a ReplicaSet whose rows are served together and may go 8 ms one after the other.
@@ -180,7 +175,6 @@ async fn rows_that_come_together_go_when_the_last_may() {
     // Each case that comes within 10 ms is waited for.
     let last = Duration::from_millis(2_008);
     assert!((last..last + 3 * SLACK).contains(&patch), "{patch:?}");
-    bench.stop().await;
 }
 
 /// Though the first of them may go already.
@@ -214,7 +208,6 @@ async fn a_row_that_goes_meanwhile_was_not_freed_by_us() {
     assert_eq!(bench.counted("rows_freed"), 0);
     assert_eq!(bench.told_as_freed(), [""; 0]);
     assert_eq!(bench.counted("retries_exhausted"), 0);
-    bench.stop().await;
 }
 
 /// By a successor of whom nothing is heard: its sandbox makes it another row.
@@ -233,7 +226,6 @@ async fn a_row_that_is_taken_over_meanwhile_stays() {
     assert_eq!(taken.hits(), 1);
     assert_eq!(bench.sent(Match::patch("ippools")).len(), 1);
     assert_eq!(bench.rows(POOL), ["1"]);
-    bench.stop().await;
 }
 
 /// The reservation of one pod takes 45 s here. The other waits for its kubelet meanwhile, and is looked at then.
@@ -267,5 +259,4 @@ async fn a_row_that_waits_does_not_wait_for_the_reservations_of_others() {
     assert!(took < Duration::from_secs(35), "{took:?}");
     seconds(300).await;
     assert_eq!(bench.reservations(), Vec::<String>::new());
-    bench.stop().await;
 }

@@ -15,7 +15,13 @@ use tokio::time::Instant;
 /// Its summary, and the seconds that it took.
 async fn run(server: &Server, config: Config, wait: Duration) -> (Result<Summary, String>, u64) {
     let begun = Instant::now();
-    let summary = once(launch(server, config.clone()), &config, wait, pending()).await;
+    let summary = once(
+        launch(server, config.clone()).release(),
+        &config,
+        wait,
+        pending(),
+    )
+    .await;
     (summary, begun.elapsed().as_secs())
 }
 
@@ -150,8 +156,7 @@ async fn while_another_copy_leads_nothing_is_freed() {
     assert!(took < 60, "{took} s");
     assert_eq!(keys(&server), ["1", "2"]);
     // Two runs one after the other do not wait for each other's Lease.
-    other.stop();
-    other.done().await.unwrap();
+    other.stop().await;
     for _ in 0..2 {
         let (summary, took) = run(&server, elected("once"), Duration::ZERO).await;
         summary.unwrap();
@@ -174,12 +179,12 @@ async fn a_signal_ends_it() {
     let running = launch(&server, Config::default());
     let stop = tokio::time::sleep(Duration::from_secs(30));
     let config = Config::default();
-    let summary = once(running, &config, Duration::from_hours(1), stop).await;
+    let summary = once(running.release(), &config, Duration::from_hours(1), stop).await;
     assert_eq!(summary.unwrap().waiting, 1);
     assert_eq!(keys(&server), ["1", "2"]);
     // Before the survey there is nothing to sum up.
     let running = launch(&server, config.clone());
-    let summary = once(running, &config, Duration::ZERO, async {}).await;
+    let summary = once(running.release(), &config, Duration::ZERO, async {}).await;
     assert!(
         fails(&summary, "it was ended before the survey"),
         "{summary:?}"

@@ -54,7 +54,6 @@ async fn an_incarnation_whose_end_is_on_its_way_keeps_its_row() {
     let waited = 30 + goes_after(&bench, POOL, "1", W + 60).await;
     assert!(waited >= W, "freed {waited} s after its end");
     assert!(bench.rows(POOL).is_empty());
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,7 +71,6 @@ async fn a_successor_that_never_ran_leaves_the_rows_to_be_freed() {
         "\n{}",
         bench.requests()
     );
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,7 +92,6 @@ async fn a_successor_on_a_whereabouts_default_network_keeps_its_row() {
     bench.kubelet().force_delete(NS, "web-1");
     seconds(10).await;
     assert_eq!(bench.rows(POOL), ["1"], "\n{}", bench.requests());
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -117,7 +114,6 @@ async fn a_job_of_another_api_group_may_come_back_under_its_name() {
     assert!(bench.reservations().is_empty());
     let claims = bench.sent(Match::patch(ORIP));
     assert_eq!(claims.len(), 1, "{}", bench.requests());
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,7 +133,6 @@ async fn not_being_allowed_costs_no_retries() {
         "\n{}",
         bench.requests()
     );
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -191,7 +186,6 @@ async fn a_slice_that_was_cut_after_the_last_list_is_found() {
         "\n{}",
         bench.requests()
     );
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -206,7 +200,6 @@ async fn what_was_begun_is_ended_though_its_definition_is_gone() {
     seconds(7200).await;
     let left: Vec<_> = bench.list(ORIP).iter().map(|r| r["spec"].clone()).collect();
     assert!(left.is_empty(), "{left:?}\n{}", bench.requests());
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -228,7 +221,6 @@ async fn a_restart_does_not_forget_that_somebody_unseen_may_hold_the_row() {
     assert_eq!(bench.rows(POOL), ["1"], "\n{}", bench.requests());
     // Nor is it for ever.
     goes_after(&bench, POOL, "1", W + 60).await;
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -240,5 +232,4 @@ async fn a_bare_404_is_no_word_about_a_reservation() {
     seconds(7200).await;
     let left: Vec<_> = bench.list(ORIP).iter().map(|r| r["spec"].clone()).collect();
     assert!(left.is_empty(), "{left:?}\n{}", bench.requests());
-    bench.stop().await;
 }

@@ -45,7 +45,6 @@ async fn nothing_goes_whose_name_may_return_while_a_list_is_read() {
     let lists = bench.sent(Match::list("pods").namespace(""));
     assert!(lists.len() >= 2, "{lists}");
     assert!(waited >= 25 + 200, "freed after {waited} s");
-    bench.stop().await;
 }
 
 /// The sandbox that a sweep sees meanwhile may be the successor's, which runs on a silent node.
@@ -73,7 +72,6 @@ async fn a_sweep_while_a_list_is_read_notes_no_sandbox() {
     fall_silent(&bench, "node-2", beat);
     bench.kubelet().force_delete(NS, "web-0");
     stays(&bench, POOL, &["1"]).await;
-    bench.stop().await;
 }
 
 /// Its predecessors are over and done with before the watch is lost, and before a node falls silent.
@@ -91,5 +89,4 @@ async fn a_relist_raises_no_doubt_again_that_was_over() {
     bench.end(["web-0"]);
     let waited = goes_after(&bench, POOL, "1", 60).await;
     assert!(waited <= 10, "freed after {waited} s");
-    bench.stop().await;
 }

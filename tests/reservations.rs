@@ -95,7 +95,6 @@ async fn a_reservation_is_claimed_then_proven_then_deleted() {
     let claimed = claim.last().unwrap().answered_at.unwrap();
     assert!(proof.last().unwrap().at >= claimed + Duration::from_secs(ADD));
     assert_eq!(bench.counted("reservations_freed"), 1);
-    bench.stop().await;
 }
 
 /// A successor accepted the reservation without writing it, before or after our claim.
@@ -115,7 +114,6 @@ async fn a_successor_keeps_the_reservation(#[case] moment: Match) {
     assert!(annotations.get(CLAIM_ANNOTATION).is_none(), "{annotations}");
     assert!(bench.sent(Match::delete(ORIP)).is_empty());
     assert_eq!(bench.counted("retries_exhausted"), 0);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -136,7 +134,6 @@ async fn a_successor_that_appears_between_claim_and_proof_gets_it_back() {
     seconds(60 + ADD).await;
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
     assert_eq!(bench.reservations(), Vec::<String>::new());
-    bench.stop().await;
 }
 
 /// An ADD looks at the reservation, accepts it without a write, and is slow. Meanwhile it is claimed, and the pod is forced
@@ -173,7 +170,6 @@ async fn an_add_that_accepted_it_before_the_claim_finds_it_after_its_write(
         assert_eq!(bench.reservations(), ["10.0.0.1"]);
     }
     assert!(bench.sent(Match::delete(ORIP)).is_empty());
-    bench.stop().await;
 }
 
 #[rstest]
@@ -195,7 +191,6 @@ async fn only_names_that_may_return_are_claimed(#[case] owner: &str, #[case] cla
     assert_eq!(bench.sent(Match::patch(ORIP)).len(), usize::from(claimed));
     // Proven after the row went, in either case.
     assert_eq!(bench.sent(Match::get("pods")).len(), 2);
-    bench.stop().await;
 }
 
 #[rstest]
@@ -236,7 +231,6 @@ async fn what_is_not_the_rows_is_not_touched(
     assert_eq!(reserved(&bench, name), before);
     assert!(bench.sent(Match::writes(ORIP)).is_empty());
     assert_eq!(bench.counted("retries_exhausted"), 0);
-    bench.stop().await;
 }
 
 /// As old CRDs keep it: they drop the podref. No ADD accepts such a one, so it is not claimed.
@@ -272,7 +266,6 @@ async fn a_reservation_without_a_podref_goes_with_the_row_of_its_sandbox(
     let left = if is_its { 0 } else { names.len() };
     assert_eq!(bench.reservations().len(), left);
     assert_eq!(bench.counted("retries_exhausted"), 0);
-    bench.stop().await;
 }
 
 /// A later version may say by it whose the address is.
@@ -288,7 +281,6 @@ async fn a_reservation_with_an_unknown_field_does_not_go_with_its_row() {
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
     assert_eq!(bench.reservations(), ["10.0.0.1"]);
     assert!(bench.sent(Match::writes(ORIP)).is_empty());
-    bench.stop().await;
 }
 
 /// (range, offset, address as reported, name of the reservation, `network_name`)
@@ -357,7 +349,6 @@ async fn every_spelling_is_found(
         "{}",
         bench.requests()
     );
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -376,7 +367,6 @@ async fn many_are_looked_up_in_one_list() {
     // Once to claim them, and once to delete them.
     assert_eq!(bench.sent(Match::list(ORIP)).len(), 2);
     assert!(bench.sent(Match::get(ORIP)).len() <= 4);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -400,7 +390,6 @@ async fn a_delete_names_uid_and_version_and_spares_what_changed() {
     assert!(wanted["resourceVersion"].is_string());
     assert_eq!(left["spec"]["podref"], "default/other");
     assert_eq!(bench.counted("retries_exhausted"), 0);
-    bench.stop().await;
 }
 
 /// A reservation deleted and made again under the same name is another one.
@@ -418,7 +407,6 @@ async fn a_reservation_that_was_made_anew_is_not_deleted() {
     seconds(60 + ADD).await;
     assert_eq!(podref(&bench, "10.0.0.1"), "default/other");
     assert_eq!(bench.sent(Match::delete(ORIP)).len(), 1);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -432,7 +420,6 @@ async fn a_claim_that_a_crash_left_is_finished_with_its_row() {
     seconds(60 + ADD).await;
     assert_eq!(bench.reservations(), Vec::<String>::new());
     assert!(bench.sent(Match::patch(ORIP)).is_empty());
-    bench.stop().await;
 }
 
 /// It takes longer than from one sweep to the next, and each sweep sees it again.
@@ -462,7 +449,6 @@ async fn a_reservation_without_a_row_goes_as_soon_as_nobody_can_use_it(
     );
     assert_eq!(bench.rows(POOL).is_empty(), ends);
     assert_eq!(reserved(&bench, "10.0.0.1").is_none(), ends);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -474,7 +460,6 @@ async fn without_reservations_there_is_nothing_to_do() {
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
     assert_eq!(steps(&bench), ["prove", "free", "find"]);
     assert_eq!(bench.counted("retries_exhausted"), 0);
-    bench.stop().await;
 }
 
 /// 1,000 of them on a server that takes 0.1 s for a write.
@@ -528,5 +513,4 @@ async fn each_delete_follows_its_proof_within_two_seconds(#[case] owner: &str) {
     }
     assert!(longest < Duration::from_secs(2), "{longest:?}");
     assert_eq!(bench.sent(Match::delete(ORIP)).len(), 1_000);
-    bench.stop().await;
 }

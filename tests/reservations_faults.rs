@@ -71,7 +71,6 @@ async fn a_step_that_fails_is_tried_again_without_a_second_success(
     assert_eq!(bench.counted("rows_freed"), 1);
     assert_eq!(bench.counted("retries_exhausted"), 0);
     assert_eq!(bench.sent(Match::patch("ippools")).len(), 1);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -93,7 +92,6 @@ async fn a_proof_that_fails_between_claim_and_delete_deletes_nothing() {
     rule.remove();
     seconds(400).await;
     assert_eq!(bench.reservations(), Vec::<String>::new());
-    bench.stop().await;
 }
 
 /// Not being allowed is no failure of a pod here either.
@@ -134,7 +132,6 @@ async fn a_refusal_waits_until_it_is_mended(
     assert_eq!(bench.reservations(), Vec::<String>::new());
     assert!(*may_write.borrow());
     assert_eq!(bench.told_as_freed(), ["10.0.0.1"]);
-    bench.stop().await;
 }
 
 /// A claim whose connection broke is done by the server much later, when its pod lives again.
@@ -157,7 +154,6 @@ async fn a_claim_that_is_done_late_does_not_hit_a_successor() {
     seconds(600).await;
     let left = bench.get(ORIP, NS, "10.0.0.1").unwrap();
     assert_eq!(left["spec"]["podref"], "default/web-1");
-    bench.stop().await;
 }
 
 /// One that fails for good keeps none of the others.
@@ -182,7 +178,6 @@ async fn one_bad_reservation_keeps_no_other() {
             .count(),
         1
     );
-    bench.stop().await;
 }
 
 /// However often the server asks for patience, and at whichever step.
@@ -207,5 +202,4 @@ async fn retry_after_is_waited_for(#[values("find", "claim", "delete")] step: &s
         let wait = pair[1] - pair[0];
         assert!((17..19).contains(&wait.as_secs()), "{wait:?}");
     }
-    bench.stop().await;
 }

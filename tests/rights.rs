@@ -92,5 +92,4 @@ async fn with_all_rights_nothing_is_refused() {
     live_on(&bench).await;
     assert_eq!(bench.rows(POOL), ["8"]);
     assert_eq!(log.lines("not allowed"), [""; 0]);
-    bench.stop().await;
 }

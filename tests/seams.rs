@@ -72,7 +72,6 @@ async fn the_reservation_of_a_row_in_a_held_slice_stays(#[case] disproved: bool)
     seconds(7_200).await;
     assert_eq!(bench.rows(SLICE), ["5", "6"]);
     assert_eq!(bench.reservations(), ["sliced-10.8.1.5", "sliced-10.8.1.6"]);
-    bench.stop().await;
 }
 
 /// Without an owner that makes up names, the reservation would be claimed and given back again and again.
@@ -87,7 +86,6 @@ async fn the_reservation_of_a_row_in_a_held_slice_is_not_claimed(#[case] disprov
     seconds(7_200).await;
     assert_eq!(bench.rows(SLICE), ["5", "6"]);
     assert!(bench.sent(Match::patch(ORIP)).is_empty());
-    bench.stop().await;
 }
 
 /// The patch of the pool is refused by admission: the row stays, and so does its reservation.
@@ -105,7 +103,6 @@ async fn the_reservation_of_a_row_that_admission_keeps_stays(#[case] disproved: 
     assert!(refused.hits() > 0);
     assert_eq!(bench.rows(SLICE), ["5", "6"]);
     assert_eq!(bench.reservations(), ["sliced-10.8.1.5", "sliced-10.8.1.6"]);
-    bench.stop().await;
 }
 
 /// The other pod was forced away, and its node turned `NotReady` while the watch of nodes was dead.
@@ -132,7 +129,6 @@ async fn the_node_of_another_pod_is_read_in_the_proof(#[case] dead: bool) {
     bench.kubelet().set_ready("node-1", false);
     bench.end(["p"]);
     stays(&bench, POOL, &["1"]).await;
-    bench.stop().await;
 }
 
 /// DEL gave the address back, and whereabouts gave it to a pod that was born after that.
@@ -178,7 +174,6 @@ async fn an_address_that_del_gave_back_is_not_held_for_the_pod_before(
     bench.end(["p"]);
     let after = goes_after(&bench, POOL, "1", 20_000).await;
     assert!(after < 10, "{after}");
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -211,8 +206,6 @@ async fn a_lease_that_is_deleted_ends_the_pause() {
         running.leads(),
         "the Lease bears no annotation, and nobody leads"
     );
-    running.stop();
-    running.done().await.unwrap();
 }
 
 /// A static pod's sandbox does not end with its mirror, however well that ends.
@@ -238,7 +231,6 @@ async fn the_node_of_a_static_pod_is_read_in_the_proof(#[case] dead: bool, #[cas
     seconds(30).await;
     bench.kubelet().set_ready("node-1", false);
     stays(&bench, POOL, &["1"]).await;
-    bench.stop().await;
 }
 
 /// The pod's row of the same number in the other network does not keep the reservation.
@@ -273,5 +265,4 @@ async fn the_reservation_of_a_network_that_a_name_left_goes(#[case] overlapping:
     let bench = Bench::with(server, Config::default()).await;
     seconds(4 * 3_600).await;
     assert_eq!(bench.reservations(), ["red-10.0.0.1"]);
-    bench.stop().await;
 }

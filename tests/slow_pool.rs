@@ -152,5 +152,4 @@ async fn reservations_of_a_slow_namespace_hold_up_no_others() {
     assert_eq!(bench.reservations(), ["10.7.0.1"], "its own is slow");
     seconds(120).await;
     assert_eq!(bench.reservations(), [""; 0]);
-    bench.stop().await;
 }

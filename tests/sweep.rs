@@ -42,7 +42,6 @@ async fn the_first_one_notes_whose_rows_are_whose() {
     seconds(60).await;
     // Before the patch. Its reservation is claimed, and waits.
     assert_eq!(bench.sent(Match::get("ippools")).len(), 1);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -51,7 +50,6 @@ async fn at_intervals() {
     seconds(3_000).await;
     let sweeps = sweeps(&bench);
     assert!((9..=11).contains(&sweeps), "{sweeps} in ten intervals");
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -73,7 +71,6 @@ async fn after_a_relist_at_once() {
     seconds(30).await;
     assert_eq!(sweeps(&bench), 1);
     goes_after(&bench, POOL, "5", W + 60).await;
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,7 +92,6 @@ async fn many_requests_are_one_sweep() {
     assert!(bench.counted("queue_overflows") > 40);
     // One at once, and one for those who asked while it was at work.
     assert!((1..=2).contains(&sweeps(&bench)));
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -133,7 +129,6 @@ async fn an_api_server_that_is_away_is_no_reason_for_a_restart() {
         seconds(300).await;
         assert!(bench.running.vitals().is_alive());
     }
-    bench.stop().await;
 }
 
 /// Not even when it was never there.
@@ -148,8 +143,6 @@ async fn a_server_that_starts_late_is_waited_for() {
     }
     away.remove();
     assert!(running.ready().await);
-    running.stop();
-    running.done().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -167,7 +160,6 @@ async fn bystanders_keep_their_rows_at_no_cost() {
     assert_eq!(bench.rows(POOL), ["1", "2"]);
     bench.kubelet().force_delete(NS, "web-0");
     goes_after(&bench, POOL, "1", 900).await;
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -224,7 +216,6 @@ async fn completed_pod_that_a_finalizer_holds() {
     bench.kubelet().complete_pod(NS, "web-0", "Succeeded");
     bench.kubelet().mark_pod(NS, "web-0");
     goes_after(&bench, POOL, "1", 900).await;
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -241,7 +232,6 @@ async fn completed_pod_whose_containers_run_is_not() {
     neighbour_goes(&bench, POOL).await;
     seconds(3_600).await;
     assert_eq!(bench.rows(POOL), ["1", "2"]);
-    bench.stop().await;
 }
 
 /// `web-0` is gone, one row of it leaked, and after `down` seconds it is back and runs on another.
@@ -264,7 +254,6 @@ async fn predecessors_row_without_an_interface() {
     assert!(waited >= W - 30, "freed after {waited} s");
     seconds(3_600).await;
     assert_eq!(bench.rows(POOL), ["2", "7"]);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -274,7 +263,6 @@ async fn predecessors_row_with_an_interface() {
     assert!(waited >= 595, "freed after {waited} s of running");
     seconds(3_600).await;
     assert_eq!(bench.rows(POOL), ["2", "7"]);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -294,7 +282,6 @@ async fn leftover_is_told_by_rows_in_another_pool() {
     seconds(3_600).await;
     assert_eq!(bench.rows(POOL), ["2"]);
     assert_eq!(bench.rows("10.1.0.0-24"), ["5"]);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -308,7 +295,6 @@ async fn leftover_waits_longer_than_from_sweep_to_sweep() {
     let waited = goes_after(&bench, POOL, "1", 7_900).await;
     assert!(waited >= 7_190, "freed after {waited} s");
     assert_eq!(bench.rows(POOL), ["2", "9"]);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -326,7 +312,6 @@ async fn mirror_pods() {
     let waited = goes_after(&bench, POOL, "1", 1_800).await;
     assert!(waited >= 595, "freed after {waited} s");
     assert_eq!(bench.rows(POOL), ["2"]);
-    bench.stop().await;
 }
 
 /// A row without interface, which no ADD can take over, and its pod is back, not scheduled for an hour.
@@ -342,7 +327,6 @@ async fn predecessor_is_known_as_such_however_long_its_pod_stays_pending() {
     assert_eq!(bench.rows(POOL), ["1", "2"], "it may be scheduled");
     bench.put(young().node("node-1"));
     goes_after(&bench, POOL, "1", 1_200).await;
-    bench.stop().await;
 }
 
 /// Only the rows that are candidates are remembered, and no rows of live pods.
@@ -377,5 +361,4 @@ async fn nothing_is_remembered_but_candidates() {
         (report.rows, report.words.of(Word::Stale), report.remembered),
         (2_007, 7, 7)
     );
-    bench.stop().await;
 }

@@ -71,7 +71,6 @@ async fn large_pools_come_a_few_to_a_page() {
     // Nor one by one: two, twice as many, and so on to about twenty at a time.
     let (sweeps, pages) = (bench.counted("sweeps_ended"), sizes.len());
     assert!(pages as u64 <= 7 * (sweeps + 1), "{pages} in {sweeps}");
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -82,7 +81,6 @@ async fn pools_of_a_megabyte_come_two_to_a_page() {
     let sizes = sizes(&bench);
     let largest = sizes.iter().max().unwrap();
     assert!(*largest <= PAGE + 1_001_000, "{sizes:?}");
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,7 +90,6 @@ async fn small_pools_come_by_the_hundred() {
     let bench = sweep(server).await;
     let (sweeps, pages) = (bench.counted("sweeps_ended"), sizes(&bench).len());
     assert!(pages as u64 <= 8 * (sweeps + 1), "{pages} in {sweeps}");
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -104,5 +101,4 @@ async fn small_pools_before_large_ones_make_no_huge_page() {
     let sizes = sizes(&bench);
     let largest = sizes.iter().max().unwrap();
     assert!(*largest <= PAGE + 101_000, "{sizes:?}");
-    bench.stop().await;
 }

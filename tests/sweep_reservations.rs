@@ -45,7 +45,6 @@ async fn of_a_pod_that_is_gone() {
     assert_eq!(bench.sent(Match::patch(ORIP).name("10.0.0.9")).len(), 1);
     seconds(3_600).await;
     assert_eq!(bench.reservations(), ["10.0.0.2"]);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -55,7 +54,6 @@ async fn of_a_live_pod_that_uses_another_address() {
     let bench = Bench::start(server).await;
     let waited = left_after(&bench, &["10.0.0.2"], 1_800).await;
     assert!(waited >= 600, "deleted after {waited} s");
-    bench.stop().await;
 }
 
 /// Of those that cannot be read nobody knows whose they are: one that names no pod, one that says more than we know,
@@ -89,7 +87,6 @@ async fn never_of_nobody_knows_whom() {
     left_after(&bench, &kept, 600).await;
     seconds(3_600).await;
     assert_eq!(bench.reservations(), kept);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,7 +98,6 @@ async fn waits_longer_than_from_sweep_to_sweep() {
     let bench = Bench::with(server, config).await;
     let waited = left_after(&bench, &["10.0.0.2"], 7_900).await;
     assert!(waited >= 7_200, "deleted after {waited} s");
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -115,7 +111,6 @@ async fn of_a_live_pod_that_does_not_tell_all() {
     left_after(&bench, &["10.0.0.2", "10.0.0.9"], 600).await;
     seconds(7_200).await;
     assert_eq!(bench.reservations(), ["10.0.0.2", "10.0.0.9"]);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -140,7 +135,6 @@ async fn in_every_spelling() {
     left_after(&bench, &["10.0.0.2", "fd00--1"], 900).await;
     seconds(3_600).await;
     assert_eq!(bench.reservations(), ["10.0.0.2", "fd00--1"]);
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -154,7 +148,6 @@ async fn never_where_a_row_holds_the_address() {
     left_after(&bench, &["10.0.0.2"], 600).await;
     seconds(7_200).await;
     assert_eq!(bench.reservations(), ["10.0.0.2"]);
-    bench.stop().await;
 }
 
 /// In an outage all reservations of the pods that are gone lack nothing but the pods.
@@ -196,7 +189,6 @@ async fn claim_that_a_crash_left() {
     seconds(900).await;
     let left = bench.get(ORIP, NS, "10.0.0.2").unwrap();
     assert_eq!(left["spec"]["podref"], "default/alive", "given back");
-    bench.stop().await;
 }
 
 /// Two ADDs raced for one address of two ranges that overlap: both rows are there, and one reservation. Its pod went, and
@@ -217,7 +209,6 @@ async fn claim_that_a_crash_left_while_another_pod_has_a_row_of_the_address() {
     seconds(900).await;
     let left = bench.get(ORIP, NS, "10.0.0.9").expect("deleted");
     assert_eq!(left["spec"]["podref"], "default/gone", "given back");
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -231,7 +222,6 @@ async fn claim_of_a_live_pod_without_a_row() {
     seconds(1_200).await;
     let left = bench.get(ORIP, NS, "10.0.0.9").expect("deleted");
     assert_eq!(left["spec"]["podref"], "default/web-9", "given back");
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -240,7 +230,6 @@ async fn of_a_pool_that_is_gone() {
     reserve(&server, "10.55.0.9", "gone");
     let bench = Bench::start(server).await;
     left_after(&bench, &["10.0.0.2"], 900).await;
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -255,7 +244,6 @@ async fn held_while_a_node_is_silent() {
     assert_eq!(bench.reservations(), ["10.0.0.2", "10.0.0.9"]);
     bench.delete("nodes", "", "node-9");
     left_after(&bench, &["10.0.0.2"], 900).await;
-    bench.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -271,7 +259,6 @@ async fn pod_that_is_born_after_the_claim_gets_it_back() {
     assert_eq!(claim.hits(), 1);
     let left = bench.get(ORIP, NS, "10.0.0.9").expect("deleted");
     assert_eq!(left["spec"]["podref"], "default/web-9");
-    bench.stop().await;
 }
 
 /// A wider range in the same network, in whose pool the sweep looks for 10.0.0.9 first.
@@ -304,7 +291,6 @@ async fn row_in_another_pool_of_the_network_comes_before_the_claim() {
     // Then both go.
     left_after(&bench, &["10.0.0.2"], 900).await;
     assert_eq!(bench.rows(POOL), ["2"]);
-    bench.stop().await;
 }
 
 /// The same in a pool that was made since the sweep, which saw no other range; it may be a node's slice,
@@ -344,7 +330,6 @@ async fn row_in_a_pool_that_no_sweep_saw_comes_before_the_claim(
     // Then both go.
     left_after(&bench, &["10.0.0.2"], 1_800).await;
     bench.wait_rows(name, &[]).await;
-    bench.stop().await;
 }
 
 /// Its row is in a pool that was a node's slice once, and is read as of a network of that node's name now. The row stays,
@@ -361,7 +346,6 @@ async fn reservation_whose_row_is_in_a_former_slice_is_not_claimed_again_and_aga
     assert_eq!(bench.rows("node-1-10.0.0.0-24"), ["9"]);
     let claims = bench.sent(Match::patch(ORIP).name("10.0.0.9"));
     assert_eq!(claims.len(), 0, "{}", bench.requests());
-    bench.stop().await;
 }
 
 /// A claim that a crash left, whose row is in the other pool of the network.
@@ -381,7 +365,6 @@ async fn claim_with_a_row_in_another_pool_is_given_back() {
     seconds(900).await;
     let reservation = bench.get(ORIP, NS, "10.0.0.9").expect("deleted");
     assert_eq!(reservation["spec"]["podref"], "default/web-9");
-    bench.stop().await;
 }
 
 /// A pod that is gone left two reservations of the same address, in two networks; in one of them it
@@ -422,7 +405,6 @@ async fn row_in_either_of_two_networks_comes_before_the_claim(
     bench
         .wait_rows(pool, if pool == POOL { &["2"] } else { &[] })
         .await;
-    bench.stop().await;
 }
 
 /// Rows are swept all the same.
@@ -453,5 +435,4 @@ async fn that_cannot_be_listed_fail_the_sweep(#[values("500", "deny")] fault: &s
     rule.remove();
     seconds(900).await;
     assert!(vitals.last_sweep() > 0.0 && vitals.not_ready().is_empty());
-    bench.stop().await;
 }

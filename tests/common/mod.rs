@@ -5,13 +5,14 @@
 use std::{
     cell::Cell,
     fmt::Debug,
-    ops::{Deref, RangeBounds},
+    ops::{Deref, DerefMut, RangeBounds},
+    thread,
     time::Duration,
 };
 
 use ipgc::{
     config::Config,
-    run::{Collector, Running},
+    run::{Collector, Phase, Running},
 };
 use testkit::{
     Server,
@@ -33,10 +34,54 @@ pub const POOL: &str = "10.0.0.0-24";
 /// The resource of reservations.
 pub const ORIP: &str = "overlappingrangeipreservations";
 
+/// A run that must neither end nor fail before its test is over or stops it.
+pub struct Alive(pub Option<Running>);
+
+impl Alive {
+    /// Starts a collector, without waiting for it.
+    pub fn start(server: &Server, name: &str, config: Config) -> Self {
+        let client = server.client_named(name);
+        Self(Some(Collector::new(client.clone(), client, config).start()))
+    }
+
+    /// The run, whose end is watched no more.
+    pub fn release(mut self) -> Running {
+        self.0.take().expect("it was not released yet")
+    }
+
+    /// Stops it, and it must end well.
+    pub async fn stop(self) {
+        Running::stop(&self);
+        self.release().done().await.expect("the run failed");
+    }
+}
+
+impl Deref for Alive {
+    type Target = Running;
+
+    fn deref(&self) -> &Running {
+        self.0.as_ref().expect("it was not released yet")
+    }
+}
+
+impl DerefMut for Alive {
+    fn deref_mut(&mut self) -> &mut Running {
+        self.0.as_mut().expect("it was not released yet")
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        let has_ended = |run: &Running| *run.phase().borrow() == Phase::Done;
+        let is_dead = self.0.as_ref().is_some_and(has_ended);
+        assert!(thread::panicking() || !is_dead, "the run ended by itself");
+    }
+}
+
 /// An API server and a collector.
 pub struct Bench {
     pub server: Server,
-    pub running: Running,
+    pub running: Alive,
 }
 
 /// A bench stands for its server: a test calls the server's methods on the bench.
@@ -201,8 +246,7 @@ impl Bench {
 
     /// Stops the collector, which must end well.
     pub async fn stop(self) {
-        self.running.stop();
-        self.running.done().await.expect("the run failed");
+        self.running.stop().await;
     }
 }
 
@@ -219,14 +263,13 @@ thread_local! {
 }
 
 /// Starts a collector without waiting for it.
-pub fn launch(server: &Server, config: Config) -> Running {
+pub fn launch(server: &Server, config: Config) -> Alive {
     // Sweeps come at random times, and one that is near delays a free by seconds: each test has a thread of its own, and its
     // times are the same in each run.
     if !REPEATS.replace(true) {
         ipgc::chance::repeat(1);
     }
-    let client = server.client_named("ipgc");
-    Collector::new(client.clone(), client, config).start()
+    Alive::start(server, "ipgc", config)
 }
 
 /// Whether it is the list of one object by which ipgc learns, when a watch begins, whether time went back.
