@@ -1,8 +1,6 @@
 //! Objects that nobody should have written: no panic, no free of what cannot be read, a counter
 //! that moves, and the neighbour's row goes all the same.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use crate::common::{
     Bench, NS, POOL, RANGE, on_net, reporting, reserve, run_pod, running, seconds, seldom, took,
 };
@@ -35,6 +33,15 @@ fn put_with(server: &Server, key: &str, row: Value) {
     run_pod(server, "good", 1);
 }
 
+/// The same with the row 2 of `odd`, which says nothing odd.
+fn put_odd(server: &Server) {
+    put_with(
+        server,
+        "2",
+        fixtures::row(&fixtures::sandbox(2), ODD, "net1"),
+    );
+}
+
 /// Ends the good pod and the odd one, and waits longer than any wait.
 async fn end_both(bench: &Bench) {
     let odd = bench.get("pods", NS, "odd").is_some();
@@ -61,6 +68,29 @@ async fn end_both(bench: &Bench) {
 #[case::large_key("18446744073709551616", fixtures::row(&fixtures::sandbox(2), ODD, "net1"))]
 #[case::far_key("18446744073709551615", fixtures::row(&fixtures::sandbox(2), ODD, "net1"))]
 #[case::huge_key(&"9".repeat(MEGABYTE), fixtures::row(&fixtures::sandbox(2), ODD, "net1"))]
+// Rows without a podref that can be read.
+#[case::null("2", json!(null))]
+#[case::number("2", json!(7))]
+#[case::text("2", json!("default/odd"))]
+#[case::list("2", json!([{"podref": ODD}]))]
+#[case::empty("2", json!({}))]
+#[case::number_podref("2", json!({"id": fixtures::sandbox(2), "podref": 7, "ifname": "net1"}))]
+#[case::null_podref("2", json!({"id": fixtures::sandbox(2), "podref": null, "ifname": "net1"}))]
+#[case::no_podref("2", json!({"id": fixtures::sandbox(2), "ifname": "net1"}))]
+#[case::empty_podref("2", fixtures::row(&fixtures::sandbox(2), "", "net1"))]
+#[case::bare_podref("2", fixtures::row(&fixtures::sandbox(2), "odd", "net1"))]
+#[case::two_slashes("2", fixtures::row(&fixtures::sandbox(2), "default/odd/", "net1"))]
+#[case::padded("2", fixtures::row(&fixtures::sandbox(2), " default/odd", "net1"))]
+#[case::other_case("2", fixtures::row(&fixtures::sandbox(2), "Default/odd", "net1"))]
+#[case::path("2", fixtures::row(&fixtures::sandbox(2), "default/../good", "net1"))]
+#[case::this_folder("2", fixtures::row(&fixtures::sandbox(2), "default/.", "net1"))]
+#[case::parent_folder("2", fixtures::row(&fixtures::sandbox(2), "default/..", "net1"))]
+#[case::namespace_of_folders("2", fixtures::row(&fixtures::sandbox(2), "../odd", "net1"))]
+#[case::markup("2", fixtures::row(&fixtures::sandbox(2), "default/<b>odd", "net1"))]
+#[case::pointer("2", fixtures::row(&fixtures::sandbox(2), "default/~1odd~0", "net1"))]
+#[case::control("2", fixtures::row(&fixtures::sandbox(2), "default/odd\u{0}", "net1"))]
+#[case::long("2", fixtures::row(&fixtures::sandbox(2), &format!("default/{}", "o".repeat(MEGABYTE)), "net1"))]
+#[case::deep("2", serde_json::from_str(&format!("{}{}", "[".repeat(100), "]".repeat(100))).unwrap())]
 #[tokio::test(start_paused = true)]
 async fn a_row_that_cannot_be_read_stays_and_is_counted(#[case] key: &str, #[case] row: Value) {
     let server = server();
@@ -72,42 +102,6 @@ async fn a_row_that_cannot_be_read_stays_and_is_counted(#[case] key: &str, #[cas
     let pool = bench.get("ippools", NS, POOL).unwrap();
     assert_eq!(pool["spec"]["allocations"][key], row);
     assert!(bench.counted("rows_unknown") >= 1);
-    assert_eq!(bench.counted("rows_freed"), 1);
-    assert_eq!(bench.counted("retries_exhausted"), 0);
-}
-
-/// Rows without a podref that can be read.
-#[rstest]
-#[case::null(json!(null))]
-#[case::number(json!(7))]
-#[case::text(json!("default/odd"))]
-#[case::list(json!([{"podref": ODD}]))]
-#[case::empty(json!({}))]
-#[case::number_podref(json!({"id": fixtures::sandbox(2), "podref": 7, "ifname": "net1"}))]
-#[case::null_podref(json!({"id": fixtures::sandbox(2), "podref": null, "ifname": "net1"}))]
-#[case::no_podref(json!({"id": fixtures::sandbox(2), "ifname": "net1"}))]
-#[case::empty_podref(fixtures::row(&fixtures::sandbox(2), "", "net1"))]
-#[case::bare_podref(fixtures::row(&fixtures::sandbox(2), "odd", "net1"))]
-#[case::two_slashes(fixtures::row(&fixtures::sandbox(2), "default/odd/", "net1"))]
-#[case::padded(fixtures::row(&fixtures::sandbox(2), " default/odd", "net1"))]
-#[case::other_case(fixtures::row(&fixtures::sandbox(2), "Default/odd", "net1"))]
-#[case::path(fixtures::row(&fixtures::sandbox(2), "default/../good", "net1"))]
-#[case::this_folder(fixtures::row(&fixtures::sandbox(2), "default/.", "net1"))]
-#[case::parent_folder(fixtures::row(&fixtures::sandbox(2), "default/..", "net1"))]
-#[case::namespace_of_folders(fixtures::row(&fixtures::sandbox(2), "../odd", "net1"))]
-#[case::markup(fixtures::row(&fixtures::sandbox(2), "default/<b>odd", "net1"))]
-#[case::pointer(fixtures::row(&fixtures::sandbox(2), "default/~1odd~0", "net1"))]
-#[case::control(fixtures::row(&fixtures::sandbox(2), "default/odd\u{0}", "net1"))]
-#[case::long(fixtures::row(&fixtures::sandbox(2), &format!("default/{}", "o".repeat(MEGABYTE)), "net1"))]
-#[case::deep(serde_json::from_str(&format!("{}{}", "[".repeat(100), "]".repeat(100))).unwrap())]
-#[tokio::test(start_paused = true)]
-async fn a_row_of_nobody_stays(#[case] row: Value) {
-    let server = server();
-    put_with(&server, "2", row);
-    run_pod(&server, "odd", 2);
-    let bench = Bench::long_since(server, Config::default()).await;
-    end_both(&bench).await;
-    assert_eq!(bench.rows(POOL), ["2"]);
     assert_eq!(bench.counted("rows_freed"), 1);
     assert_eq!(bench.counted("retries_exhausted"), 0);
 }
@@ -160,11 +154,7 @@ async fn a_pod_with_a_strange_name_that_lives_keeps_its_row(#[case] podref: &str
 #[tokio::test(start_paused = true)]
 async fn a_network_status_that_cannot_be_read_is_no_evidence(#[case] status: &str) {
     let server = server();
-    put_with(
-        &server,
-        "2",
-        fixtures::row(&fixtures::sandbox(2), ODD, "net1"),
-    );
+    put_odd(&server);
     let odd = fixtures::pod(NS, "odd").node("n").networks("default/net");
     server.put(odd.annotation(fixtures::NETWORK_STATUS, status).running());
     let bench = Bench::long_since(server, Config::default()).await;
@@ -182,11 +172,7 @@ async fn a_network_status_that_cannot_be_read_is_no_evidence(#[case] status: &st
 #[tokio::test(start_paused = true)]
 async fn a_live_pod_whose_status_breaks_keeps_its_row() {
     let server = server();
-    put_with(
-        &server,
-        "2",
-        fixtures::row(&fixtures::sandbox(2), ODD, "net1"),
-    );
+    put_odd(&server);
     run_pod(&server, "odd", 2);
     let bench = Bench::long_since(server, Config::default()).await;
     bench.end(["odd"]);
@@ -214,11 +200,7 @@ async fn end_good(bench: &Bench) {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_cannot_be_read_leaves_what_was_reported(#[case] request: &str) {
     let server = server();
-    put_with(
-        &server,
-        "2",
-        fixtures::row(&fixtures::sandbox(2), ODD, "net1"),
-    );
+    put_odd(&server);
     let odd = fixtures::pod(NS, "odd")
         .node("n")
         .annotation(fixtures::NETWORKS, request);
@@ -252,11 +234,7 @@ async fn a_definition_that_cannot_be_read_is_left_to_the_sweep_which_needs_none(
     #[case] spec: Value,
 ) {
     let server = server();
-    put_with(
-        &server,
-        "2",
-        fixtures::row(&fixtures::sandbox(2), ODD, "net1"),
-    );
+    put_odd(&server);
     let mut bad = fixtures::nad(NS, "bad", RANGE);
     bad["spec"] = spec;
     server.put(bad);
@@ -273,11 +251,7 @@ async fn a_definition_that_cannot_be_read_is_left_to_the_sweep_which_needs_none(
 #[tokio::test(start_paused = true)]
 async fn a_definition_without_spec_hides_no_other() {
     let server = server();
-    put_with(
-        &server,
-        "2",
-        fixtures::row(&fixtures::sandbox(2), ODD, "net1"),
-    );
+    put_odd(&server);
     let mut bad = fixtures::nad(NS, "a-bad", RANGE);
     bad.as_object_mut().unwrap().remove("spec");
     server.put(bad);
@@ -364,11 +338,7 @@ async fn an_odd_pod_ends_without_a_word_about_its_sandbox(
     #[case] status: Value,
 ) {
     let server = server();
-    put_with(
-        &server,
-        "2",
-        fixtures::row(&fixtures::sandbox(2), ODD, "net1"),
-    );
+    put_odd(&server);
     let mut odd = reporting("odd", 2).build();
     odd["spec"] = spec;
     odd["status"] = status;

@@ -1,7 +1,5 @@
 //! Events that the informers get late, twice, wrongly or not at all, and their consequences.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::time::Duration;
 
 use crate::common::{

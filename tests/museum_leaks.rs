@@ -1,25 +1,16 @@
 //! The museum, second room (docs/museum.md): how other collectors let addresses leak, for hours or
 //! for ever. Each exhibit is the same situation, and the rows go; one that is in use stays.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use crate::common::{
-    Bench, NS, ORIP, POOL, RANGE,
+    Bench, NS, POOL, RANGE,
     log::Log,
     nodes::{W, fall_silent, goes_after, live_node, neighbour_goes, put_neighbour, run_on, second},
-    on_net, put_pool, put_row, put_row_on, put_running, reporting, run_pod, seconds, server,
+    put_pool, put_row, put_row_on, put_running, reporting, run_pod, seconds, server,
 };
+use crate::sweep::room;
 use ipgc::config::Config;
 use serde_json::json;
 use testkit::{Garble, Match, Server, fixtures};
-
-/// A server where `web-0` leaked row 1 and `alive` uses row 2.
-fn room() -> Server {
-    let server = server();
-    put_pool(&server, &[(1, "web-0"), (2, "alive")]);
-    run_pod(&server, "alive", 2);
-    server
-}
 
 /// Only what is in use is left, within three hours.
 async fn only_alive_is_left(bench: &Bench) {
@@ -70,35 +61,6 @@ async fn m2_02_node_died_and_the_collector_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn m2_03_completed_failed_and_evicted_pods() {
-    let server = room();
-    let pods = [
-        (1, "web-0", "Succeeded"),
-        (3, "job", "Failed"),
-        (4, "evicted", "Failed"),
-    ];
-    put_pool(
-        &server,
-        &[(1, "web-0"), (2, "alive"), (3, "job"), (4, "evicted")],
-    );
-    for (offset, name, _) in pods {
-        run_pod(&server, name, offset);
-    }
-    let bench = Bench::start(server).await;
-    seconds(60).await;
-    for (_, name, phase) in pods {
-        bench.kubelet().complete_pod(NS, name, phase);
-    }
-    bench.edit("pods", NS, "evicted", |pod| {
-        pod["status"]["reason"] = "Evicted".into();
-    });
-    only_alive_is_left(&bench).await;
-    assert_eq!(bench.count("pods"), 4, "they are all still there");
-    seconds(122).await;
-    assert_eq!(bench.reservations(), ["10.0.0.2"]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn m2_04_definition_deleted_edited_or_a_conflist() {
     let gone: fn(&Server) = |s| {
         s.delete("network-attachment-definitions", NS, "net");
@@ -124,20 +86,6 @@ async fn m2_04_definition_deleted_edited_or_a_conflist() {
         only_alive_is_left(&bench).await;
         bench.stop().await;
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn m2_05_given_up_after_three_quick_tries() {
-    let bench = Bench::start(room()).await;
-    run_pod(&bench, "web-0", 1);
-    seconds(60).await;
-    let outage = bench.on(Match::patch("ippools")).fail(503);
-    bench.end(["web-0"]);
-    seconds(3_600).await;
-    assert!(outage.hits() > 3);
-    assert!(bench.counted("retries_exhausted") > 0);
-    outage.remove();
-    only_alive_is_left(&bench).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -245,33 +193,6 @@ async fn m2_09_safety_net_never_ran_unnoticed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn m2_10_node_slice_pools_never_looked_at() {
-    let server = Server::new();
-    let ipam = json!({ "type": "whereabouts", "range": "10.8.0.0/16", "node_slice_size": "/24",
-        "network_name": "sliced" });
-    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
-    let slices = [("node-1", "10.8.3.0/24")];
-    let slices = fixtures::node_slice_pool(NS, "sliced", "10.8.0.0/16", "/24", &slices);
-    server.put(slices);
-    let name = "sliced-node-1-10.8.3.0-24";
-    let pool = fixtures::pool(NS, "10.8.3.0/24").name(name);
-    let pool = pool.row_of(1, "default/web-0");
-    let pool = pool.row_of(2, "default/alive");
-    let pool = pool.row_of(3, "default/leaked");
-    server.put(pool);
-    let bench = Bench::start(server).await;
-    for (pod, address) in [("web-0", "10.8.3.1"), ("alive", "10.8.3.2")] {
-        bench.put(on_net("net", pod, address).running());
-    }
-    // The row was there before it, whosever it was.
-    seconds(W + 60).await;
-    bench.end(["web-0"]);
-    assert!(goes_after(&bench, name, "1", 60).await < 10);
-    goes_after(&bench, name, "3", 900).await;
-    assert_eq!(bench.rows(name), ["2"]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn m2_11_legacy_row_without_ifname_blocks_its_own_pod() {
     let server = room();
     // A small range, full: the successor cannot start as long as this row is there.
@@ -284,25 +205,6 @@ async fn m2_11_legacy_row_without_ifname_blocks_its_own_pod() {
         .networks("default/net");
     bench.put(pod.status(fixtures::starting_status()));
     only_alive_is_left(&bench).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn m2_12_auxiliary_records_drift() {
-    let server = room();
-    for (name, pod) in [
-        ("10.0.0.1", "web-0"),
-        ("10.0.0.50", "gone"),
-        ("10.0.0.2", "alive"),
-    ] {
-        let podref = format!("{NS}/{pod}");
-        server.put(fixtures::reservation(NS, name, &podref, "net1"));
-    }
-    // A row without a reservation is freed like any other.
-    server.delete(ORIP, NS, "10.0.0.1");
-    let bench = Bench::start(server).await;
-    only_alive_is_left(&bench).await;
-    seconds(900).await;
-    assert_eq!(bench.reservations(), ["10.0.0.2"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,20 +2,13 @@
 //! lives. Each exhibit is the same situation, our guard, and a neighbour whose row goes meanwhile,
 //! so that nothing passes by doing nothing.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use crate::common::{
-    Bench, NS, ORIP, POOL, RANGE, launch,
-    nodes::{
-        NEIGHBOUR_KEY, W, adopt, fall_silent, live_node, neighbour_goes, pool_events,
-        put_neighbour, run_on, second, stays, with_neighbour,
-    },
-    on_net, put_pool, put_row, reporting, run_pod, seconds, server,
+    Bench, NS, POOL, RANGE,
+    nodes::{W, adopt, neighbour_goes, pool_events, put_neighbour, second, stays, with_neighbour},
+    on_net, put_pool, put_row, reporting, reserve, run_pod, seconds, server,
 };
 use ipgc::config::Config;
-use testkit::{ChangeKind, Failure, Garble, Match, Request, Rule, Server, Verb, fixtures};
-
-const NADS: &str = "network-attachment-definitions";
+use testkit::{ChangeKind, Failure, Match, Request, Server, Verb, fixtures};
 
 /// A server where `web-0` has row 1 and the neighbour its own; the pods are up to the test.
 fn room() -> Server {
@@ -78,22 +71,6 @@ async fn m1_02_annotation_not_written_yet() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn m1_03_same_name_new_pod() {
-    let bench = room_with_a_watched_pod().await;
-    // Everything was proven; then the successor comes and takes the row over.
-    let patches = bench.on(Match::patch("ippools")).once();
-    let patch = patches.before(|server| async move {
-        server.put(second("web-0", 1));
-        adopt(&server, POOL, "1");
-    });
-    bench.end(["web-0"]);
-    seconds(600).await;
-    assert_eq!(patch.hits(), 1, "no patch was sent");
-    assert_eq!(bench.rows(POOL), ["1", NEIGHBOUR_KEY]);
-    stays(&bench, POOL, &["1"]).await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn m1_04_target_taken_from_the_successors_record() {
     let bench = room_with_a_watched_pod().await;
     // The successor got another address, and the first row is what leaked.
@@ -101,22 +78,6 @@ async fn m1_04_target_taken_from_the_successors_record() {
     bench.put(second("web-0", 2));
     put_row(&bench, 2, "web-0", 2);
     stays(&bench, POOL, &["2"]).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn m1_05_cache_incomplete_by_configuration() {
-    let server = room();
-    run_pod(&server, "web-0", 1);
-    let denied = server.deny(Match::list("pods"));
-    let mut running = launch(&server, Config::default());
-    seconds(1_200).await;
-    assert!(denied.hits() > 0);
-    let touched = server.requests().matching(&Match::resource("ippools"));
-    assert!(touched.is_empty(), "{touched}");
-    denied.remove();
-    assert!(running.ready().await);
-    let bench = Bench { server, running };
-    stays(&bench, POOL, &["1"]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -174,34 +135,6 @@ async fn m1_08_late_action_on_an_old_verdict() {
     assert!(!proofs.is_empty(), "nobody asked again");
     births.remove();
     stays(&bench, POOL, &["1"]).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn m1_09_any_error_counted_as_gone() {
-    type Fault = fn(&Server) -> Rule;
-    fn on_proof(server: &Server) -> testkit::RuleBuilder<'_> {
-        server.on(Match::get("pods").name("web-0"))
-    }
-
-    let faults: [(&str, Fault); 7] = [
-        ("500", |s| on_proof(s).fail(500)),
-        ("503", |s| on_proof(s).fail(503)),
-        ("403", |s| on_proof(s).fail(403)),
-        ("404 that is not about the pod", |s| on_proof(s).fail(404)),
-        ("html", |s| on_proof(s).garble(Garble::Html)),
-        ("half an answer", |s| on_proof(s).garble(Garble::Truncated)),
-        ("no answer", |s| on_proof(s).disconnect()),
-    ];
-    for (what, fault) in faults {
-        let bench = room_with_an_unseen_pod().await;
-        let rule = fault(&bench);
-        seconds(3_600).await;
-        assert!(rule.hits() > 0, "{what}: nobody asked");
-        assert_eq!(bench.rows(POOL), ["1", NEIGHBOUR_KEY], "{what}");
-        rule.remove();
-        stays(&bench, POOL, &["1"]).await;
-        bench.stop().await;
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -267,8 +200,7 @@ async fn m1_12_text_compared_instead_of_addresses() {
         ("blue-fd01-0-0-1-7--0".to_owned(), "web-7"),
         ("blue-fd01-0-0-1-e--0".to_owned(), "gone"),
     ] {
-        let podref = format!("{NS}/{pod}");
-        server.put(fixtures::reservation(NS, &name, &podref, "net1"));
+        reserve(&server, &name, pod);
     }
     let bench = Bench::start(server).await;
     stays(&bench, POOL, &["1"]).await;
@@ -297,48 +229,6 @@ async fn m1_13_terminating_pod_still_serves() {
     bench.kubelet().mark_pod(NS, "web-0");
     // The other row of web-1 is freed, since web-1 runs. The one of web-0 stays, since web-0 is terminating.
     stays(&bench, POOL, &["1", "15", "5"]).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn m1_14_partitioned_node() {
-    let server = with_neighbour(&[]);
-    let beat = live_node(&server, "node-1");
-    let bench = Bench::start(server).await;
-    // Long enough that no earlier incarnation can have left it a row.
-    seconds(600).await;
-    run_on(&bench, "node-1", "web-0", 1);
-    put_row(&bench, 1, "web-0", 1);
-    seconds(60).await;
-    fall_silent(&bench, "node-1", beat);
-    // Evicted by taint, then removed by force. Its containers run on.
-    bench.kubelet().mark_pod(NS, "web-0");
-    seconds(300).await;
-    bench.kubelet().collect_pod(NS, "web-0");
-    stays(&bench, POOL, &["1"]).await;
-    // By its own end, and not because somebody unseen may be on that node.
-    let report = bench.running.sweeps().borrow().report.clone();
-    assert_eq!(report.stale_by.get(&("unfenced", "deleted")), Some(&1));
-    let held = pool_events(&bench, "IPAddressHeldUnfenced");
-    assert!(held.iter().any(|e| e.contains("node-1")), "{held:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn m1_15_restart_with_half_a_cache() {
-    for resource in ["pods", "nodes", NADS] {
-        let server = room();
-        run_pod(&server, "web-0", 1);
-        let lists = server.on(Match::list(resource));
-        let lists = lists.hang();
-        let mut running = launch(&server, Config::default());
-        seconds(1_200).await;
-        let touched = server.requests().matching(&Match::resource("ippools"));
-        assert!(touched.is_empty(), "{resource}: {touched}");
-        lists.remove();
-        assert!(running.ready().await);
-        let bench = Bench { server, running };
-        stays(&bench, POOL, &["1"]).await;
-        bench.stop().await;
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -397,52 +287,10 @@ async fn m1_18_reservation_of_a_live_pod_without_a_row() {
     let young = fixtures::pod(NS, "web-8").node("node-1");
     server.put(young.networks("default/net").running());
     for (offset, pod) in [(7, "web-7"), (8, "web-8"), (9, "gone")] {
-        let (name, podref) = (format!("10.0.0.{offset}"), format!("{NS}/{pod}"));
-        server.put(fixtures::reservation(NS, &name, &podref, "net1"));
+        reserve(&server, &format!("10.0.0.{offset}"), pod);
     }
     let bench = Bench::start(server).await;
     stays(&bench, POOL, &["1"]).await;
     let left = bench.reservations();
     assert_eq!(left, ["10.0.0.1", "10.0.0.7", "10.0.0.8"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn m1_19_api_server_answers_from_the_past() {
-    let before = server();
-    put_pool(&before, &[]);
-    let past = before.revision();
-    drop(before);
-    let bench = room_with_an_unseen_pod().await;
-    // A client that asks for any version gets one from before the pod was created.
-    let cached = [
-        Match::get("pods"),
-        Match::list("pods"),
-        Match::get("ippools"),
-    ]
-    .map(|reads| bench.on(reads.any_version()).serve_stale(past));
-    stays(&bench, POOL, &["1"]).await;
-    assert!(cached.iter().all(|rule| rule.hits() == 0));
-    let proofs = bench.sent(Match::get("pods").name("web-0").quorum());
-    assert!(!proofs.is_empty(), "nobody asked");
-}
-
-#[tokio::test(start_paused = true)]
-async fn m1_20_two_stores_in_opposite_order() {
-    let bench = room_with_a_watched_pod().await;
-    let patches = bench.on(Match::patch("ippools")).fail(503);
-    bench.end(["web-0"]);
-    seconds(20).await;
-    assert!(patches.hits() > 0);
-    assert!(bench.sent(Match::writes(ORIP)).is_empty(), "row first");
-    patches.remove();
-    seconds(1_200).await;
-    let freed = position(&bench, |r| r.verb == Verb::Patch && r.status == Some(200));
-    let claimed = position(&bench, is(Verb::Patch, ORIP, "10.0.0.1"));
-    let deleted = position(&bench, is(Verb::Delete, ORIP, "10.0.0.1"));
-    assert!(freed < claimed && claimed < deleted);
-    let requests = bench.sent(Match::delete(ORIP));
-    let body = requests.last().unwrap().json();
-    assert!(body["preconditions"]["uid"].is_string(), "{body}");
-    assert!(body["preconditions"]["resourceVersion"].is_string());
-    stays(&bench, POOL, &[]).await;
 }

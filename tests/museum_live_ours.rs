@@ -2,13 +2,11 @@
 //! situations that were found by trying and by thinking. Each with a neighbour whose row goes
 //! meanwhile, so that nothing passes by doing nothing.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use crate::common::{
-    Bench, NS, ORIP, POOL,
+    Bench, NS, POOL,
     nodes::{
         Beat, SECOND, W, adopt, come_back, fall_silent, goes_after, live_node, neighbour_goes,
-        run_on, second, stays, with_neighbour,
+        run_on, stays, with_neighbour,
     },
     put_row, reporting, run_pod, seconds,
 };
@@ -101,35 +99,6 @@ async fn m1_24_good_end_of_a_successor() {
     stays(&bench, POOL, &["1", "2"]).await;
     let _beat = come_back(&bench, "node-1");
     bench.wait_rows(POOL, &[]).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn m1_25_reservation_under_a_successor_that_accepted_it() {
-    let (bench, _beat) = room().await;
-    let reservation = fixtures::reservation(NS, "10.0.0.1", "default/web-0", "net1");
-    bench.put(reservation);
-    let claims = bench.on(Match::patch(ORIP)).once();
-    let claim = claims.after(|server| async move {
-        server.put(second("web-0", 1));
-        put_row(&server, 1, "web-0", 0xadd);
-    });
-    bench.end(["web-0"]);
-    seconds(60).await;
-    assert_eq!(claim.hits(), 1, "it was not claimed {}", bench.requests());
-    stays(&bench, POOL, &["1"]).await;
-    let left = bench.get(ORIP, NS, "10.0.0.1").expect("deleted");
-    assert_eq!(left["spec"]["podref"], "default/web-0");
-}
-
-#[tokio::test(start_paused = true)]
-async fn m1_26_silent_node_comes_back_after_the_wait() {
-    let (bench, beat) = room().await;
-    fall_silent(&bench, "node-1", beat);
-    bench.kubelet().force_delete(NS, "web-0");
-    stays(&bench, POOL, &["1"]).await;
-    let _beat = come_back(&bench, "node-1");
-    let waited = goes_after(&bench, POOL, "1", W + 120).await;
-    assert!(waited >= W, "freed {waited} s after the return");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,8 +1,6 @@
 //! docs/museum.md maps every exhibit to a test that there is, and every test of the museum to an exhibit. docs/security.md
 //! names tests that there are.
 
-#![allow(clippy::unwrap_used)]
-
 use std::{collections::BTreeSet, fs, path::Path};
 
 /// The names of all functions in the Rust files below a folder.
@@ -59,13 +57,13 @@ fn the_table_of_exhibits_is_the_list_of_tests() {
         let column = row.split('|').nth(3).unwrap();
         let of_row: Vec<_> = column.split('`').skip(1).step_by(2).collect();
         let of_row = of_row.into_iter().filter(|name| !name.contains('/'));
-        let before = named.len();
+        let mut is_tested = row.starts_with("| # ");
         for name in of_row {
             assert!(tests.contains(name), "{name} is no test\n{row}");
             named.insert(name.to_owned());
+            is_tested = true;
         }
-        let is_head = row.starts_with("| # ");
-        assert!(is_head || named.len() > before, "no test\n{row}");
+        assert!(is_tested, "no test\n{row}");
     }
     let is_exhibit = |name: &&String| ["m1_", "m2_"].iter().any(|room| name.starts_with(room));
     let exhibits: BTreeSet<_> = tests.iter().filter(is_exhibit).cloned().collect();

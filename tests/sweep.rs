@@ -1,8 +1,6 @@
 //! The sweep: rows that leaked while ipgc did not run, when a sweep begins, the rows that it passes over, and that
 //! nothing stops it.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::time::Duration;
 
 use crate::common::{
@@ -19,8 +17,8 @@ fn sweeps(bench: &Bench) -> usize {
     bench.sent(Match::list("nodeslicepools")).len()
 }
 
-/// Row 1 leaked, row 2 is in use.
-fn room() -> Server {
+/// A server where `web-0` leaked row 1 and `alive` uses row 2.
+pub fn room() -> Server {
     let server = server();
     put_pool(&server, &[(1, "web-0"), (2, "alive")]);
     run_pod(&server, "alive", 2);
