@@ -1,8 +1,6 @@
 //! The rights that `ipgc run` asks for before it starts: on the in-process API server, and against
 //! what `manifests/` grant.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::{collections::BTreeSet, fs, path::Path};
 
 use ipgc::{

@@ -1,7 +1,5 @@
 //! The admin server over loopback: its answers, and that no client keeps it from answering others.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::{
     collections::HashMap,
     net::SocketAddr,

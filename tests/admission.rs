@@ -1,8 +1,6 @@
 //! Admission that refuses a write of ours: a matter of that object, and of no other. And what tells it from a right that
 //! is missing.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::{collections::BTreeSet, time::Duration};
 
 use crate::common::{

@@ -1,7 +1,5 @@
 //! The breaker in a run: the frees that it stops, its reports, and each way out.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::time::Duration;
 
 use crate::common::{

@@ -1,7 +1,5 @@
 //! Rows of ResourceClaims, as DRANET writes them, with `--resource-claims`.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use ipgc::config::Config;
 use serde_json::json;
 use testkit::{Match, Server, fixtures};

@@ -1,7 +1,5 @@
 //! The binary as its user meets it: help, bad input, the CRDs.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::sync::LazyLock;
 
 use assert_cmd::Command;

@@ -1,7 +1,5 @@
 //! A dry run takes every decision and changes nothing: the same scene with and without it.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use crate::common::{
     Bench, NS, ORIP, POOL, launch,
     log::Log,

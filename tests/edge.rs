@@ -1,7 +1,5 @@
 //! From the end of a pod to its freed rows, on the in-process API server.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::time::Duration;
 
 use crate::common::{
@@ -195,13 +193,13 @@ async fn a_slice_of_a_node_is_followed_through_its_node_slice_pool() {
         &slices,
     ));
     let name = "sliced-node-1-10.8.3.0-24";
-    server.put(fixtures::pool(NS, "10.8.3.0/24").name(name).build());
+    server.put(fixtures::pool(NS, "10.8.3.0/24").name(name));
     let bench = Bench::start(server).await;
     let row =
         |pool: fixtures::PoolBuilder| pool.row(1, &fixtures::sandbox(1), "default/web-0", "net1");
     bench
         .server
-        .put(row(fixtures::pool(NS, "10.8.3.0/24").name(name)).build());
+        .put(row(fixtures::pool(NS, "10.8.3.0/24").name(name)));
     bench.server.put(fixtures::reservation(
         NS,
         "sliced-10.8.3.1",
@@ -209,11 +207,9 @@ async fn a_slice_of_a_node_is_followed_through_its_node_slice_pool() {
         "net1",
     ));
     let pod = fixtures::pod(NS, "web-0").node("node-1").networks("net");
-    bench.server.put(
-        pod.reports("default/net", "net1", &["10.8.3.1"])
-            .running()
-            .build(),
-    );
+    bench
+        .server
+        .put(pod.reports("default/net", "net1", &["10.8.3.1"]).running());
     // The first sweep learns which pools and slices there are.
     tokio::time::sleep(Duration::from_secs(10)).await;
     bench.kubelet().terminate_pod(NS, "web-0").await;

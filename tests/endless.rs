@@ -1,8 +1,6 @@
 //! Pods on more networks than a kubelet gets through while their DELs are lost: the interface
 //! whose DEL comes last may keep its address for ever.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use crate::common::{
     Bench, NS, POOL,
     nodes::{

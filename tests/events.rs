@@ -1,7 +1,5 @@
 //! The events that ipgc writes to the cluster, and their number.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use crate::common::{Bench, NS, seconds, seldom};
 use testkit::{Match, Server, Verb, fixtures};
 use tokio::time::Instant;

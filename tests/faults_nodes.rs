@@ -1,8 +1,6 @@
 //! Nodes, Leases and slices are read late, are spoilt or cannot be read. A row that needs them is not freed, every
 //! other row is. Once they can be read again, no such row stays.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::{
     sync::{
         Arc,

@@ -1,8 +1,6 @@
 //! Rows that the server refuses to remove, and patches that it does not take as they are: no other
 //! row is kept by them, and nothing is tried for ever.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use crate::common::{
     Bench, PODS, POOL, put_crowd, put_pool, run_pod, seconds, seldom, server, three, three_with,
 };

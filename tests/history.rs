@@ -1,8 +1,6 @@
 //! etcd is restored from a backup: what was seen since then may never have happened, and resourceVersions are given
 //! out a second time.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::time::Duration;
 
 use crate::common::{

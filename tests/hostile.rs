@@ -3,8 +3,6 @@
 //!
 //! Input that nobody can read is in `bad_input.rs`.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use crate::common::{
     Bench, NS, POOL, RANGE,
     log::Log,

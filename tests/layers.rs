@@ -2,8 +2,6 @@
 //!
 //! Between the modules of `collect` the same holds.
 
-#![allow(clippy::unwrap_used)]
-
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,

@@ -1,7 +1,5 @@
 //! Several copies on one API server: one of them writes, and what happens when it does not any more.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::time::Duration;
 
 use crate::common::{

@@ -1,7 +1,5 @@
 //! The view of a run that the caller of the library has, and the steps that are never taken before their time.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::time::Duration;
 
 use crate::common::{Bench, NS, POOL, launch, put_running, server, took};

@@ -1,7 +1,5 @@
 //! The lines of the log: one for each free, and for each problem one with its pool or pod.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::time::Duration;
 
 use crate::common::{Bench, NS, POOL, log::Log, put_pool, put_running, run_pod, seldom, server};

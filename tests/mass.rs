@@ -2,8 +2,6 @@
 //!
 //! The server answers as slowly as a real one on large pools, since gathering is what that is for.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::{collections::HashMap, sync::Mutex, time::Duration};
 
 use crate::common::{Bench, NS, seconds, took};

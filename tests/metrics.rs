@@ -1,6 +1,5 @@
 //! The metrics about past actions, and about the findings of a sweep.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 #![allow(
     clippy::cast_precision_loss,
     clippy::float_cmp,

@@ -1,8 +1,6 @@
 //! The museum, third room (docs/museum.md): faults that public reports and reviews showed in ipgc itself.
 //! Each with a neighbour whose row goes meanwhile, so that nothing passes by doing nothing.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use crate::common::{
     Bench, NS, POOL,
     nodes::{Beat, SECOND, goes_after, live_node, pool_events, run_on, stays, with_neighbour},

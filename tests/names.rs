@@ -1,12 +1,10 @@
 //! Reservations whose names can be read as those of several networks (docs/museum.md, exhibit 4.24). Each with one
 //! that goes meanwhile, so that nothing passes by doing nothing.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use crate::common::{
     Bench, NS,
     nodes::{Beat, W, live_node},
-    run_pod, seconds, server,
+    reserve, run_pod, seconds, server,
 };
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -27,11 +25,6 @@ fn put_user(server: &Server, definition: &str, address: &str) {
     let pod = fixtures::pod(NS, "user").node("node-1").networks(&name);
     let pod = pod.reports(&name, "net1", &[address]);
     server.put(pod.running());
-}
-
-fn reserve(server: &Server, name: &str, pod: &str) {
-    let podref = format!("{NS}/{pod}");
-    server.put(fixtures::reservation(NS, name, &podref, "net1"));
 }
 
 /// Just these are left, and stay.

@@ -1,7 +1,5 @@
 //! The watch of nodes is dead without an error: the changes that it did not show are read before a row is freed.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use crate::common::{
     Bench, NS, POOL,
     nodes::{W, goes_after, live_node, neighbour_goes, run_on, silent_node, stays, with_neighbour},

@@ -1,8 +1,6 @@
 //! Rows are read and proven when they may go: never sooner, not much later, and nothing is removed if anything has
 //! happened since.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::{
     sync::{Arc, Mutex},
     time::Duration,

@@ -1,7 +1,5 @@
 //! A run that ends by itself (`ipgc run --once`): the rows that it frees, its end, and its output.
 
-#![allow(clippy::unwrap_used)]
-
 use std::{future::pending, time::Duration};
 
 use crate::common::{NS, POOL, launch, nodes::W, put_pool, run_pod, seconds, seldom, server};

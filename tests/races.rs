@@ -1,8 +1,6 @@
 //! Races between a pod's end, its successors and our own view of them, each with the one course of
 //! events that would free a live address or lose a delete.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use crate::common::{
     Bench, NS, ORIP, POOL,
     nodes::{

@@ -1,7 +1,5 @@
 //! While a list of pods is read, events that were missed before it are not known yet.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::time::Duration;
 
 use crate::common::{

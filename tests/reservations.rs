@@ -1,12 +1,10 @@
 //! The reservations of freed rows: found by parsing, claimed, proven, deleted (docs/safety.md).
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::time::Duration;
 
 use crate::common::{
-    Bench, NS, ORIP, POOL, put_crowd, put_pool, put_row, reporting, reserve, run_pod, running,
-    seconds, seldom, server,
+    Bench, NS, ORIP, POOL, nodes::second, put_crowd, put_pool, put_row, reporting, reserve,
+    run_pod, running, seconds, seldom, server,
 };
 use ipgc::{
     config::Config,
@@ -14,7 +12,7 @@ use ipgc::{
 };
 use rstest::rstest;
 use serde_json::{Value, json};
-use testkit::{Match, Server, Verb, fixtures, fixtures::PodBuilder};
+use testkit::{Match, Server, Verb, fixtures};
 use tokio::time::Instant;
 
 /// Seconds from a claim to the DELETE.
@@ -43,12 +41,6 @@ fn podref(server: &Server, name: &str) -> String {
         .as_str()
         .unwrap_or_default()
         .to_owned()
-}
-
-fn successor() -> PodBuilder {
-    reporting("web-1", 1)
-        .uid("00000000-0000-4000-8000-00000000beef")
-        .running()
 }
 
 /// The requests of the collector about pods, rows and reservations, in order.
@@ -105,7 +97,7 @@ async fn a_reservation_is_claimed_then_proven_then_deleted() {
 async fn a_successor_keeps_the_reservation(#[case] moment: Match) {
     let bench = one().await;
     bench.on(moment).once().before(|server| async move {
-        server.put(successor());
+        server.put(second("web-1", 1));
     });
     bench.end(["web-1"]);
     seconds(600).await;
@@ -121,7 +113,7 @@ async fn a_successor_that_appears_between_claim_and_proof_gets_it_back() {
     let bench = one().await;
     let claimed = bench.on(Match::patch(ORIP)).once();
     claimed.after(|server| async move {
-        server.put(successor());
+        server.put(second("web-1", 1));
     });
     bench.end(["web-1"]);
     seconds(600).await;
@@ -149,7 +141,7 @@ async fn an_add_that_accepted_it_before_the_claim_finds_it_after_its_write(
     let bench = one().await;
     let looked = bench.on(Match::patch(ORIP)).once();
     looked.before(move |server| async move {
-        server.put(successor());
+        server.put(second("web-1", 1));
         if !is_there {
             server.delete("pods", NS, "web-1");
         }

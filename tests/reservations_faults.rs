@@ -1,15 +1,13 @@
 //! Reservations while requests fail: nothing is deleted without a proof, and nothing is forgotten.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::time::Duration;
 
 use crate::common::{
-    Bench, NS, ORIP, POOL, put_crowd, reporting, running, seconds, seldom, server,
+    Bench, NS, ORIP, POOL, nodes::second, put_crowd, running, seconds, seldom, server,
 };
 use ipgc::config::Config;
 use rstest::rstest;
-use testkit::{Failure, Match, fixtures::PodBuilder};
+use testkit::{Failure, Match};
 
 const FAILED: &str = "Warning IPAddressGarbageCollectionFailed failed to garbage collect addresses for pod default/web-1";
 
@@ -28,12 +26,6 @@ async fn one_with(config: Config) -> Bench {
     let bench = Bench::long_since(running(&[(1, "web-1")]), at_once(config)).await;
     seconds(1).await;
     bench
-}
-
-fn successor() -> PodBuilder {
-    reporting("web-1", 1)
-        .uid("00000000-0000-4000-8000-00000000beef")
-        .running()
 }
 
 /// Every step fails once, in every way, when the row is gone already.
@@ -148,7 +140,7 @@ async fn a_claim_that_is_done_late_does_not_hit_a_successor() {
         .on(Match::patch(ORIP))
         .once()
         .after(|server| async move {
-            server.put(successor());
+            server.put(second("web-1", 1));
         });
     bench.end(["web-1"]);
     seconds(600).await;

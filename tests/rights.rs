@@ -2,8 +2,6 @@
 //!
 //! That a right is missing when `ipgc run` starts is exit code 2 (e2e/tests/scenarios/rights.rs, on the real server).
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use crate::common::{
     Bench, NS, POOL, log::Log, nodes::live_node, put_crowd, put_row, run_pod, seconds, server,
 };

@@ -1,8 +1,6 @@
 //! Where two mends meet: a slice that rows disprove and its reservations, nodes of other pods and of static pods, a
 //! Lease that goes while all writes are paused, a name that left its network for one with the same number.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use crate::common::{
     Bench, NS, ORIP, POOL, launch,
     nodes::{fall_silent, goes_after, live_node, run_on, stays, with_neighbour},

@@ -1,7 +1,5 @@
 //! One slow pool, or one slow namespace, does not hold up the others.
 
-#![allow(clippy::unwrap_used)]
-
 use std::time::Duration;
 
 use crate::common::{Bench, NS, ORIP, POOL, put_pool, run_pod, seconds, seldom, server};
@@ -33,9 +31,9 @@ async fn bench(delay: Duration) -> Bench {
             .node("node-1")
             .networks("default/slow");
         let pod = pod.reports("default/slow", "net1", &[&address]);
-        server.put(pod.running().build());
+        server.put(pod.running());
     }
-    server.put(pool.build());
+    server.put(pool);
     for (offset, name) in &rows {
         run_pod(&server, name, *offset);
     }
@@ -122,7 +120,7 @@ async fn reservations_of_a_slow_namespace_hold_up_no_others() {
     server.put(fixtures::nad("other", "net", "10.7.0.0/24"));
     let pool = fixtures::pool("other", "10.7.0.0/24");
     let pool = pool.row(1, &fixtures::sandbox(7), "other/db-1", "net1");
-    server.put(pool.build());
+    server.put(pool);
     server.put(fixtures::reservation(
         "other",
         "10.7.0.1",
@@ -134,9 +132,9 @@ async fn reservations_of_a_slow_namespace_hold_up_no_others() {
         .networks("other/net");
     let pod = pod.owner("ReplicaSet", "db");
     let pod = pod.reports("other/net", "net1", &["10.7.0.1"]).running();
-    server.put(pod.build());
+    server.put(pod);
     let pod = crate::common::reporting("web-1", 1).owner("ReplicaSet", "web");
-    server.put(pod.running().build());
+    server.put(pod.running());
     let bench = Bench::long_since(server, seldom()).await;
     bench
         .server

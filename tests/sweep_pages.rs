@@ -1,7 +1,5 @@
 //! How the sweep reads the pools: a few to a page, whatever their number and size, and all of them.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::ops::Range;
 
 use crate::common::{

@@ -1,21 +1,14 @@
 //! Reservations without a row: whose the sweep removes, and whose it leaves alone.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use crate::common::{
     Bench, NS, ORIP, POOL, RANGE,
     nodes::{W, neighbour_goes, put_neighbour, second, silent_node},
-    on_net, put_pool, put_row, put_row_on, run_pod, running, seconds, server,
+    on_net, put_pool, put_row, put_row_on, reserve, run_pod, running, seconds, server,
 };
 use ipgc::config::Config;
 use rstest::rstest;
 use serde_json::json;
 use testkit::{Match, Server, fixtures};
-
-fn reserve(server: &Server, name: &str, pod: &str) {
-    let podref = format!("{NS}/{pod}");
-    server.put(fixtures::reservation(NS, name, &podref, "net1"));
-}
 
 /// `alive` uses row 2, with its reservation.
 fn room() -> Server {

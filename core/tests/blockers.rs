@@ -1,7 +1,7 @@
 //! Which nodes may still run a sandbox that nobody saw, and until when.
 
 // The helpers build what a call answers.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::unnecessary_wraps)]
+#![allow(clippy::unnecessary_wraps)]
 
 use crate::common::{
     TWO_BEATS, W, at, beat, fenced, hear_nothing, no_nodes, node_state, nodes_with, not_ready, secs,

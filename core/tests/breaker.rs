@@ -1,7 +1,5 @@
 //! The stop to a mass of frees that nobody foresaw.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use crate::common::{at, observe, pool_document, secs};
 use ipgc_core::breaker::{Breaker, Limits, Open};
 use jiff::Timestamp;

@@ -1,7 +1,5 @@
 //! The evidence that gives way to the word of a person, and the evidence that never does.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::collections::HashMap;
 
 use crate::common::{

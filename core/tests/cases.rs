@@ -1,7 +1,5 @@
 //! When each case is looked at next, and how cases of a pool gather.
 
-#![allow(clippy::unwrap_used)]
-
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use ipgc_core::{

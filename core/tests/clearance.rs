@@ -1,8 +1,6 @@
 //! The evidence about rows from the ends of a podref's incarnations: the incarnation that answers for a row, and how
 //! long each of them is waited for.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::{sync::Arc, time::Duration};
 
 use crate::common::{

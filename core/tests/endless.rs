@@ -1,8 +1,6 @@
 //! More DELs than a kubelet gets through while all of them are lost: it tries for ever, and what it calls for
 //! last answers as long.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::sync::Arc;
 
 use crate::common::{

@@ -1,8 +1,6 @@
 //! The rules on rows of pods that are there and live on another sandbox: predecessors' rows and
 //! leftovers.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use crate::common::{
     Known, POD, TWO_BEATS, W, at, but, ended, nodes_with, not_ready, pod, podref, present,
     reporting, row_content,

@@ -1,7 +1,5 @@
 //! The verdict on a row: the rules in their order, and what no input may ever bring about.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use crate::common::{

@@ -1,7 +1,5 @@
 //! Faults of a verdict that no input may ever cause.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::{collections::HashMap, time::Duration};
 
 use crate::common::{

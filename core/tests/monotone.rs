@@ -1,7 +1,5 @@
 //! More evidence of life never frees a row, nor brings a free forward; and a wait that may end does.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use crate::common::{
     Known, POD, RUNNING,
     arbitrary::{any_end, any_known, any_pod, any_present, any_sibling},

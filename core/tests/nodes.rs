@@ -1,7 +1,7 @@
 //! Nodes: whether a kubelet is at work, and for how long without a break.
 
 // The helpers build what a call answers.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::unnecessary_wraps)]
+#![allow(clippy::unnecessary_wraps)]
 
 use crate::common::{at, beat, fenced, hear_nothing, node_state, nodes_with, not_ready, secs};
 use ipgc_core::node::{NodeState, Nodes, Standing};

@@ -1,7 +1,5 @@
 //! Reservations without a row, and what verdicts say to people.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use crate::common::{
     Known, POD, W, at, ended, pod, present, reporting,
     rules::{completed, done, elsewhere, stale},

@@ -1,7 +1,5 @@
 //! Rows that another pod, another network or another id speaks for (docs/museum.md, 4.1, 4.2 and 4.15 to 4.17).
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::sync::Arc;
 
 use crate::common::{

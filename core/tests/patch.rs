@@ -1,8 +1,6 @@
 //! The one guarded write on a pool: its operations, their effect on a document, and the
 //! meaning of the answers.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use crate::common::{
     POD, POOL_UID, all_absent, apply, observe, pool_document, release, release_all, row_value,
     sandbox,

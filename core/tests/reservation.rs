@@ -1,7 +1,5 @@
 //! Whose a reservation is, and what a claim and a restore do to it.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use crate::common::{
     POD, all_absent, apply, ip, observe, pool_document, release, row_value, sandbox,
 };

@@ -1,7 +1,5 @@
 //! From the end of a pod to its pools.
 
-#![allow(clippy::unwrap_used)]
-
 use std::sync::Arc;
 
 use crate::common::{ended, pod, status};

@@ -1,7 +1,5 @@
 //! The rules on mirrors, deleted and completed pods, and which rule comes first.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::sync::Arc;
 
 use crate::common::{

@@ -1,7 +1,5 @@
 //! When a row was first seen as it is.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use crate::common::{POD, POOL_UID, at, observe, pool_document, row_value, sandbox, secs};
 use ipgc_core::{
     pool::ObservedPool,

@@ -1,7 +1,5 @@
 //! The evidence about a sandbox from the states of its pod.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use crate::common::{ENDED, MADE_UP, POD, RUNNING, WAITING, any_phase, containers, pod};
 use ipgc_core::{
     evidence::Trail,

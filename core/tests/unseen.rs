@@ -1,8 +1,6 @@
 //! The waits for incarnations that were never seen, and for nodes: every grade of evidence, the flags that shorten a
 //! wait, and the cost of a watch that is not heard.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::sync::Arc;
 
 use crate::common::{

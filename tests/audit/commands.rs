@@ -8,7 +8,7 @@ fn sliced(nodes: [&str; 2]) -> Server {
     let server = bare();
     server.put(fixtures::node("n2", true));
     let proxy = fixtures::pod("kube-system", "proxy").node("n2");
-    server.put(proxy.running().build());
+    server.put(proxy.running());
     let ipam = json!({
         "type": "whereabouts", "range": "10.0.0.0/16", "node_slice_size": "/24", "network_name": "blue"
     });
@@ -24,7 +24,7 @@ fn sliced(nodes: [&str; 2]) -> Server {
     ));
     for (node, range) in [("n1", "10.0.0.0/24"), ("n2", "10.0.1.0/24")] {
         let name = format!("blue-{node}-{}", range.replace('/', "-"));
-        server.put(fixtures::pool(NS, range).name(&name).build());
+        server.put(fixtures::pool(NS, range).name(&name));
     }
     server
 }
@@ -102,7 +102,7 @@ async fn a_node_that_may_be_missing_from_the_dump_is_not_gone() {
         .reports("default/net", "net1", &["10.0.1.2"])
         .owner("Job", "jobs")
         .ended("Succeeded");
-    server.put(job.build());
+    server.put(job);
     let whole = dump(&server).judged();
     assert_eq!(
         (whole.totals.split.stale, whole.totals.split.unfenced),

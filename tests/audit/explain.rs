@@ -41,20 +41,14 @@ fn outage() -> Server {
             (3, "default/job"),
         ],
     );
-    server.put(pod("web-1", 1).build());
+    server.put(pod("web-1", 1));
     server.put(
         pod("job", 3)
             .node("n2")
             .owner("Job", "jobs")
-            .ended("Failed")
-            .build(),
+            .ended("Failed"),
     );
-    server.put(fixtures::reservation(
-        NS,
-        "10.0.0.9",
-        "default/gone",
-        "net1",
-    ));
+    reserve(&server, "10.0.0.9", "default/gone");
     server
 }
 
@@ -82,7 +76,7 @@ fn an_address_that_is_held_is_explained_with_its_pod_and_its_node() {
 #[test]
 fn an_address_that_another_pod_reports_is_explained_with_that_pod() {
     let server = outage();
-    server.put(pod("web-2", 2).build());
+    server.put(pod("web-2", 2));
     let explanation = ask(&server, "10.0.0.2").unwrap();
     let row = row(&explanation);
     assert_eq!(row.verdict, "unreported");
@@ -123,10 +117,7 @@ fn several_networks_that_hold_one_address_are_each_shown() {
     let ipam = json!({ "type": "whereabouts", "range": RANGE, "network_name": "blue" });
     server.put(fixtures::nad_with_ipam(NS, "blue", &ipam));
     let blue = fixtures::pool(NS, RANGE).network_name("blue");
-    server.put(
-        blue.row(1, &fixtures::sandbox(9), "default/elsewhere", "net1")
-            .build(),
-    );
+    server.put(blue.row(1, &fixtures::sandbox(9), "default/elsewhere", "net1"));
     let explanation = ask(&server, "10.0.0.1").unwrap();
     let rows: Vec<_> = explanation
         .rows
@@ -159,7 +150,7 @@ fn a_reservation_alone_and_a_report_alone_are_shown() {
     );
     assert_eq!(explanation.reservations[0].verdict, "unfenced");
     assert!(text(&explanation).contains("10.0.0.9 reserved in namespace default"));
-    server.put(pod("web-8", 8).build());
+    server.put(pod("web-8", 8));
     let explanation = ask(&server, "10.0.0.8").unwrap();
     assert_eq!(explanation.reported_by[0].podref, "default/web-8");
     assert!(
@@ -362,12 +353,7 @@ fn a_pool_that_cannot_be_read_may_hold_what_is_asked_for() {
 #[test]
 fn a_reservation_beside_a_row_of_another_is_told() {
     let server = outage();
-    server.put(fixtures::reservation(
-        NS,
-        "10.0.0.1",
-        "default/lost",
-        "net1",
-    ));
+    reserve(&server, "10.0.0.1", "default/lost");
     let told = ask(&server, "default/lost").unwrap();
     assert_eq!(
         told.notes,
@@ -380,10 +366,7 @@ fn a_reservation_beside_a_row_of_another_is_told() {
 fn the_wait_for_a_silent_node_is_core_s() {
     let server = outage();
     let slow = fixtures::pod(NS, "slow").node("n1").running();
-    server.put(
-        slow.with(|pod| pod["spec"]["terminationGracePeriodSeconds"] = 600.into())
-            .build(),
-    );
+    server.put(slow.with(|pod| pod["spec"]["terminationGracePeriodSeconds"] = 600.into()));
     let told = ask(&server, "10.0.0.2").unwrap();
     // 120 s + 600 s + 60 s.
     let says = "when all of these have been back, or gone, for 13m: n2";
@@ -397,7 +380,7 @@ fn a_pod_at_its_end_whose_stop_is_not_proven_has_ended_already() {
     let failed = pod("job", 1).with(|pod| {
         pod["status"]["phase"] = "Failed".into();
     });
-    server.put(failed.build());
+    server.put(failed);
     let told = ask(&server, "10.0.0.1").unwrap();
     assert_eq!(row(&told).verdict, "unreported");
     let change = row(&told).changes.last().unwrap();

@@ -7,8 +7,8 @@ use rstest::rstest;
 async fn nothing_is_found_where_nothing_is_wrong() {
     let server = server();
     put_pool(&server, &[LIVE, (2, "default/web-2")]);
-    server.put(pod("web-1", 1).build());
-    server.put(pod("web-2", 2).build());
+    server.put(pod("web-1", 1));
+    server.put(pod("web-2", 2));
     let report = report(&server).await;
     assert_eq!(report.findings, []);
     assert_eq!(report.notes, Vec::<String>::new());
@@ -21,7 +21,7 @@ async fn nothing_is_found_where_nothing_is_wrong() {
 async fn a_row_without_a_pod_is_stale_with_its_wait_and_all_that_identifies_it() {
     let server = server();
     put_pool(&server, &[LIVE, (2, "default/gone")]);
-    server.put(pod("web-1", 1).build());
+    server.put(pod("web-1", 1));
     let report = report(&server).await;
     // The reservation stays with its row, so there is no finding of its own.
     let finding = only(&report);
@@ -62,7 +62,7 @@ async fn a_pod_at_its_end_needs_no_row(#[case] phase: &str, #[case] problem: Opt
     } else {
         pod.ended(phase)
     };
-    server.put(pod.build());
+    server.put(pod);
     let report = report(&server).await;
     let found = report.findings.first();
     assert_eq!(found.map(|finding| finding.problem), problem);
@@ -81,7 +81,7 @@ async fn a_silent_node_holds_what_nobody_saw_ending() {
     let server = server();
     server.put(fixtures::node("n2", false));
     let proxy = fixtures::pod("kube-system", "proxy").node("n2");
-    server.put(proxy.running().build());
+    server.put(proxy.running());
     put_pool(&server, &[(2, "default/gone")]);
     let report = report(&server).await;
     let finding = only(&report);
@@ -160,7 +160,7 @@ async fn a_silent_node_holds_the_rows_of_its_completed_pods() {
         .node("n2")
         .owner("Job", "jobs")
         .ended("Succeeded");
-    server.put(pod.build());
+    server.put(pod);
     let report = report(&server).await;
     let finding = only(&report);
     assert_eq!(finding.problem, Problem::HeldUnfenced);
@@ -172,7 +172,7 @@ async fn a_silent_node_holds_the_rows_of_its_completed_pods() {
 async fn what_a_pod_that_lives_has_left_behind_is_told_apart() {
     let server = server();
     put_pool(&server, &[LIVE, (2, "default/web-1")]);
-    server.put(pod("web-1", 1).build());
+    server.put(pod("web-1", 1));
     let report = report(&server).await;
     let finding = only(&report);
     assert_eq!(finding.problem, Problem::Leftover);
@@ -185,7 +185,7 @@ async fn what_a_pod_that_lives_has_left_behind_is_told_apart() {
 async fn rows_and_objects_that_cannot_be_read_are_told() {
     let server = server();
     put_pool(&server, &[LIVE]);
-    server.put(pod("web-1", 1).build());
+    server.put(pod("web-1", 1));
     server.edit("ippools", NS, POOL, |pool| {
         let rows = &mut pool["spec"]["allocations"];
         rows["2"] = fixtures::row("short", "default/web-1", "net1");
@@ -231,8 +231,8 @@ async fn what_is_odd_is_told_even_of_a_row_that_its_pod_reports(
 ) {
     let server = server();
     put_pool(&server, &[LIVE, (2, "default/web-2")]);
-    server.put(pod("web-1", 1).build());
-    server.put(pod("web-2", 2).build());
+    server.put(pod("web-1", 1));
+    server.put(pod("web-2", 2));
     server.edit("ippools", NS, POOL, change);
     let report = report(&server).await;
     let mut found: Vec<_> = report.findings.iter().map(|it| it.problem).collect();
@@ -250,10 +250,7 @@ async fn what_a_person_exempted_is_counted_and_no_finding() {
     let server = server();
     let pool = fixtures::pool(NS, RANGE).annotation("ipgc.dev/keep", "10.0.0.2");
     let pool = pool.row(2, &fixtures::sandbox(2), "default/gone", "net1");
-    server.put(
-        pool.row(3, &fixtures::sandbox(3), "default/gone", "net1")
-            .build(),
-    );
+    server.put(pool.row(3, &fixtures::sandbox(3), "default/gone", "net1"));
     let report = report(&server).await;
     assert_eq!(problems(&report), [(Problem::Stale, "10.0.0.3")]);
     assert_eq!(report.notes, ["1 rows are exempted by a person"]);
@@ -266,10 +263,7 @@ async fn an_exemption_that_nobody_understands_keeps_the_pool_and_is_told() {
     let server = server();
     let pool = fixtures::pool(NS, RANGE).annotation("ipgc.dev/keep", "10.0.0.2; 10.0.0.12");
     let pool = pool.row(2, &fixtures::sandbox(2), "default/gone", "net1");
-    server.put(
-        pool.row(3, &fixtures::sandbox(3), "default/gone", "net1")
-            .build(),
-    );
+    server.put(pool.row(3, &fixtures::sandbox(3), "default/gone", "net1"));
     let report = report(&server).await;
     assert_eq!(problems(&report), []);
     assert_eq!(
@@ -287,8 +281,8 @@ async fn an_exemption_that_nobody_understands_keeps_the_pool_and_is_told() {
 async fn what_a_definition_that_cannot_be_read_hides_is_told() {
     let server = server();
     put_pool(&server, &[LIVE]);
-    server.put(pod("web-1", 1).build());
-    server.put(pod("web-2", 1).build());
+    server.put(pod("web-1", 1));
+    server.put(pod("web-2", 1));
     assert_eq!(
         report(&server).await.findings[0].problem,
         Problem::InUseTwice
@@ -314,7 +308,7 @@ async fn what_a_definition_that_cannot_be_read_hides_is_told() {
 async fn the_worst_comes_first_and_addresses_are_in_their_order() {
     let server = server();
     put_pool(&server, &[(10, "default/gone"), (9, "default/gone")]);
-    server.put(pod("web-1", 1).build());
+    server.put(pod("web-1", 1));
     let report = report(&server).await;
     assert_eq!(
         problems(&report),
@@ -345,7 +339,7 @@ async fn a_mass_of_rows_without_pods_is_told_to_open_the_breaker() {
 async fn a_report_is_read_again_as_it_was_written() {
     let server = server();
     put_pool(&server, &[LIVE, (2, "default/gone")]);
-    server.put(pod("web-9", 9).build());
+    server.put(pod("web-9", 9));
     let report = report(&server).await;
     let text = serde_json::to_string(&report).unwrap();
     assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);

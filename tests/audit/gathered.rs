@@ -123,8 +123,8 @@ fn nothing_that_was_gathered_is_stale() {
 fn nothing_is_found_that_another_moment_would_make() {
     let server = shop();
     let ended = fixtures::pod(NS, "gone").node("n1").ended("Succeeded");
-    server.put(ended.build());
-    server.put(pod("web-9", 9).build());
+    server.put(ended);
+    server.put(pod("web-9", 9));
     let (_, whole, _) = audit_at(&dump(&server).0);
     let problems = |report: &Value| {
         let findings = report["findings"].as_array().unwrap().iter();

@@ -20,9 +20,9 @@ fn put_row(server: &Server, network: &str, podref: Option<&str>) {
     if let Some(podref) = podref {
         pool = pool.row(5, &fixtures::sandbox(5), podref, "net1");
         let name = format!("{network}-10.0.0.5");
-        server.put(fixtures::reservation(NS, &name, podref, "net1"));
+        reserve(&server, &name, podref);
     }
-    server.put(pool.build());
+    server.put(pool);
 }
 
 /// A pod that reports 10.0.0.5 of these networks.
@@ -76,7 +76,7 @@ async fn a_duplicate_is_of_the_pool_of_its_network() {
 async fn what_no_row_holds_is_of_a_pool_too() {
     let server = server();
     put_pool(&server, &[]);
-    server.put(pod("web-9", 9).build());
+    server.put(pod("web-9", 9));
     let snapshot = dump(&server).read().unwrap();
     for pool in [POOL, "default/10.0.0.0-24"] {
         let filter = Filter {
@@ -111,16 +111,8 @@ async fn a_row_in_a_slice_s_pool_is_found() {
     ));
     let name = "blue-n1-10.0.0.0-24";
     let pool = fixtures::pool(NS, RANGE).name(name);
-    server.put(
-        pool.row(5, &fixtures::sandbox(5), "default/a1", "net1")
-            .build(),
-    );
-    server.put(fixtures::reservation(
-        NS,
-        "blue-10.0.0.5",
-        "default/a1",
-        "net1",
-    ));
+    server.put(pool.row(5, &fixtures::sandbox(5), "default/a1", "net1"));
+    reserve(&server, "blue-10.0.0.5", "default/a1");
     server.put(on("a1", &["net"]));
     assert_eq!(report(&server).await.findings, []);
     server.put(on("a2", &["net"]));
@@ -153,10 +145,10 @@ async fn who_does_not_reserve_shares_with_other_pools() {
         server.put(fixtures::nad_with_ipam(NS, name, &ipam));
         let owner = format!("{NS}/{name}1");
         let pool = fixtures::pool(NS, range);
-        server.put(pool.row(5, &fixtures::sandbox(5), &owner, "net1").build());
+        server.put(pool.row(5, &fixtures::sandbox(5), &owner, "net1"));
         server.put(on(&format!("{name}1"), &[name]));
     }
-    server.put(fixtures::reservation(NS, "10.0.0.5", "default/c1", "net1"));
+    reserve(&server, "10.0.0.5", "default/c1");
     assert_eq!(report(&server).await.findings, []);
     // Of one pool it is nobody's but one pod's.
     server.put(on("b2", &["b"]));
@@ -183,13 +175,13 @@ async fn whoever_goes_has_given_back_what_it_reports() {
     for change in changes {
         let server = server();
         put_pool(&server, &[(1, "default/web-1")]);
-        server.put(pod("web-1", 1).with(change).build());
-        server.put(pod("idle-2", 2).with(change).build());
+        server.put(pod("web-1", 1).with(change));
+        server.put(pod("idle-2", 2).with(change));
         server
             .delete("overlappingrangeipreservations", NS, "10.0.0.1")
             .unwrap();
         assert_eq!(report(&server).await.findings, []);
-        server.put(pod("web-2", 1).build());
+        server.put(pod("web-2", 1));
         let offline = dump(&server).judged();
         assert_eq!(
             problems(&offline),
@@ -204,7 +196,7 @@ async fn a_duplicate_is_looked_at_again() {
     let server = server();
     put_pool(&server, &[(1, "default/web-1")]);
     for name in ["web-1", "web-2"] {
-        server.put(pod(name, 1).build());
+        server.put(pod(name, 1));
     }
     assert_eq!(
         live(&server).await.unwrap().findings[0].problem,
@@ -215,7 +207,7 @@ async fn a_duplicate_is_looked_at_again() {
     server.on(Match::list("nodes")).once().before(move |_| {
         let server = later.clone();
         async move {
-            server.put(pod("web-1", 1).ended("Succeeded").build());
+            server.put(pod("web-1", 1).ended("Succeeded"));
             server.edit("ippools", NS, POOL, |pool| {
                 pool["spec"]["allocations"]["1"] =
                     fixtures::row(&fixtures::sandbox(2), "default/web-2", "net1");
@@ -230,22 +222,12 @@ async fn a_duplicate_is_looked_at_again() {
 fn whoever_may_be_younger_than_the_pools_of_a_dump_is_unknown() {
     let server = server();
     put_pool(&server, &[]);
-    server.put(pod("young", 9).build());
-    server.put(fixtures::reservation(
-        NS,
-        "10.0.0.9",
-        "default/young",
-        "net1",
-    ));
+    server.put(pod("young", 9));
+    reserve(&server, "10.0.0.9", "default/young");
     let report = dump(&server).judged();
     assert_eq!(problems(&report), [(Problem::Unknown, "10.0.0.9")]);
     assert!(only(&report).detail.contains("younger than the IPPools"));
-    server.put(fixtures::reservation(
-        NS,
-        "10.0.0.9",
-        "default/other",
-        "net1",
-    ));
+    reserve(&server, "10.0.0.9", "default/other");
     let report = dump(&server).judged();
     let found = [Problem::InUseTwice, Problem::InUseUnallocated];
     assert_eq!(
@@ -263,7 +245,7 @@ async fn an_address_of_two_pods_that_live_is_a_duplicate() {
         &json!({ "type": "whereabouts", "range": RANGE, "network_name": "blue" }),
     ));
     put_pool(&server, &[LIVE]);
-    server.put(pod("web-1", 1).build());
+    server.put(pod("web-1", 1));
     // In another network it is another address, and none of whereabouts' where nobody knows the network.
     let elsewhere = |name: &str, network: &str| {
         let pod = fixtures::pod(NS, name).node("n1").running();
@@ -271,19 +253,11 @@ async fn an_address_of_two_pods_that_live_is_a_duplicate() {
     };
     server.put(elsewhere("other", "default/unknown"));
     let blue = fixtures::pool(NS, RANGE).network_name("blue");
-    server.put(
-        blue.row(1, &fixtures::sandbox(7), "default/blue-1", "net1")
-            .build(),
-    );
-    server.put(fixtures::reservation(
-        NS,
-        "blue-10.0.0.1",
-        "default/blue-1",
-        "net1",
-    ));
+    server.put(blue.row(1, &fixtures::sandbox(7), "default/blue-1", "net1"));
+    reserve(&server, "blue-10.0.0.1", "default/blue-1");
     server.put(elsewhere("blue-1", "default/blue"));
     assert_eq!(report(&server).await.findings, []);
-    server.put(pod("web-2", 1).node("n2").build());
+    server.put(pod("web-2", 1).node("n2"));
     server.put(fixtures::node("n2", true));
     let report = report(&server).await;
     let found = problems(&report);
@@ -312,8 +286,8 @@ async fn what_a_deleted_pod_has_given_back_is_another_s_to_have() {
         pod["metadata"]["deletionTimestamp"] = MADE.into();
         pod["metadata"]["finalizers"] = json!(["x/y"]);
     });
-    server.put(going.build());
-    server.put(pod("web-2", 1).build());
+    server.put(going);
+    server.put(pod("web-2", 1));
     assert_eq!(report(&server).await.findings, []);
 }
 
@@ -321,8 +295,8 @@ async fn what_a_deleted_pod_has_given_back_is_another_s_to_have() {
 async fn an_address_in_use_that_no_row_holds_is_found() {
     let server = server();
     put_pool(&server, &[LIVE]);
-    server.put(pod("web-1", 1).build());
-    server.put(pod("web-9", 9).build());
+    server.put(pod("web-1", 1));
+    server.put(pod("web-9", 9));
     let report = report(&server).await;
     let finding = only(&report);
     assert_eq!(finding.problem, Problem::InUseUnallocated);
@@ -340,10 +314,6 @@ async fn addresses_of_other_plugins_are_none_of_ours() {
         &json!({ "type": "host-local" }),
     ));
     let other = fixtures::pod(NS, "other").node("n1").running();
-    server.put(
-        other
-            .reports("default/bridge", "net1", &["10.0.0.7"])
-            .build(),
-    );
+    server.put(other.reports("default/bridge", "net1", &["10.0.0.7"]));
     assert_eq!(report(&server).await.findings, []);
 }

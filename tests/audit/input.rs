@@ -111,12 +111,7 @@ fn pods_of_one_namespace_prove_nothing_about_others() {
         [(Problem::Stale, "10.0.0.2"), (Problem::Unknown, "10.0.0.3")]
     );
     // A pod of another namespace shows that all were asked for.
-    server.put(
-        fixtures::pod("kube-system", "dns")
-            .node("n1")
-            .running()
-            .build(),
-    );
+    server.put(fixtures::pod("kube-system", "dns").node("n1").running());
     let report = dump(&server).judged();
     assert_eq!(
         problems(&report),

@@ -9,10 +9,10 @@ use super::*;
 async fn lists_are_quorum_reads_of_pages_reservations_first_then_rows_then_pods() {
     let server = server();
     for offset in 0..1_100_u64 {
-        server.put(fixtures::pod(NS, &format!("pod-{offset}")).build());
+        server.put(fixtures::pod(NS, &format!("pod-{offset}")));
     }
     for net in 0..40 {
-        server.put(fixtures::pool(NS, &format!("10.1.{net}.0/24")).build());
+        server.put(fixtures::pool(NS, &format!("10.1.{net}.0/24")));
         server.put(fixtures::nad(
             NS,
             &format!("net-{net}"),
@@ -77,7 +77,7 @@ async fn an_error_is_never_an_empty_list() {
     }
     let server = server();
     for number in 0..600 {
-        server.put(fixtures::pod(NS, &format!("pod-{number}")).build());
+        server.put(fixtures::pod(NS, &format!("pod-{number}")));
     }
     server.on(Match::list("pods").further_pages()).disconnect();
     let error = live(&server).await.unwrap_err().to_string();
@@ -114,7 +114,7 @@ async fn no_pools_at_all_are_a_finding() {
 #[tokio::test]
 async fn pools_in_a_namespace_that_is_not_looked_at_are_told() {
     let server = server();
-    server.put(fixtures::pool("elsewhere", RANGE).build());
+    server.put(fixtures::pool("elsewhere", RANGE));
     let scan = Scan {
         pool_namespace: Some("net".to_owned()),
         ..Scan::default()
@@ -134,7 +134,7 @@ async fn pools_in_a_namespace_that_is_not_looked_at_are_told() {
 #[tokio::test]
 async fn pools_elsewhere_may_hold_what_a_pod_uses() {
     let server = server();
-    server.put(pod("web-1", 1).build());
+    server.put(pod("web-1", 1));
     let report_of = async |namespace: &str| {
         let scan = Scan {
             pool_namespace: Some(namespace.to_owned()),
@@ -144,7 +144,7 @@ async fn pools_elsewhere_may_hold_what_a_pod_uses() {
         judge(&snapshot.unwrap(), Source::Cluster)
     };
     assert_eq!(problems(&report_of("net").await), [(Problem::NoPools, "")]);
-    server.put(fixtures::pool("net", RANGE).build());
+    server.put(fixtures::pool("net", RANGE));
     assert_eq!(
         problems(&report_of("net").await),
         [(Problem::InUseUnallocated, "10.0.0.1")]
@@ -239,19 +239,14 @@ async fn whoever_else_frees_addresses_is_told() {
 async fn what_came_to_be_between_two_lists_is_looked_at_again() {
     let server = server();
     put_pool(&server, &[(1, "default/web-1")]);
-    server.put(pod("web-1", 1).build());
+    server.put(pod("web-1", 1));
     // Born after the pools were read, with a row, a reservation and a status of its own.
     let born = server.clone();
     server.on(Match::list("pods")).once().before(move |_| {
         let server = born.clone();
         async move {
-            server.put(pod("web-2", 2).build());
-            server.put(fixtures::reservation(
-                NS,
-                "10.0.0.2",
-                "default/web-2",
-                "net1",
-            ));
+            server.put(pod("web-2", 2));
+            reserve(&server, "10.0.0.2", "default/web-2");
             server.edit("ippools", NS, POOL, |pool| {
                 pool["spec"]["allocations"]["2"] =
                     fixtures::row(&fixtures::sandbox(2), "default/web-2", "net1");
@@ -260,7 +255,7 @@ async fn what_came_to_be_between_two_lists_is_looked_at_again() {
     });
     assert_eq!(live(&server).await.unwrap().findings, []);
     // A pod without a row still has none at the second look, and an address without a reservation neither.
-    server.put(pod("web-3", 3).build());
+    server.put(pod("web-3", 3));
     server
         .delete("overlappingrangeipreservations", NS, "10.0.0.1")
         .unwrap();
@@ -278,7 +273,7 @@ async fn what_came_to_be_between_two_lists_is_looked_at_again() {
 async fn a_pool_that_cannot_be_read_at_the_second_look_proves_no_row() {
     let server = server();
     put_pool(&server, &[]);
-    server.put(pod("web-1", 1).build());
+    server.put(pod("web-1", 1));
     let spoilt = server.clone();
     server.on(Match::list("pods")).once().before(move |_| {
         let server = spoilt.clone();
@@ -303,7 +298,7 @@ async fn a_reservation_that_comes_after_the_list_of_them_is_not_missing() {
         let server = born.clone();
         async move {
             put_pool(&server, &[(1, "default/web-1")]);
-            server.put(pod("web-1", 1).build());
+            server.put(pod("web-1", 1));
         }
     });
     assert_eq!(live(&server).await.unwrap().findings, []);
@@ -312,8 +307,8 @@ async fn a_reservation_that_comes_after_the_list_of_them_is_not_missing() {
 #[tokio::test]
 async fn pods_are_chosen_by_their_labels() {
     let server = server();
-    server.put(pod("web-1", 1).label("app", "web").build());
-    server.put(pod("db-1", 2).label("app", "db").build());
+    server.put(pod("web-1", 1).label("app", "web"));
+    server.put(pod("db-1", 2).label("app", "db"));
     let scan = Scan {
         selector: Some(ipgc::snapshot::labels::parse("app in (web)").unwrap()),
         ..Scan::default()

@@ -98,7 +98,7 @@ fn bare() -> Server {
     server.put(fixtures::node("n1", true));
     for (namespace, name) in [("kube-system", "dns"), (NS, "idle")] {
         let pod = fixtures::pod(namespace, name).node("n1");
-        server.put(pod.running().build());
+        server.put(pod.running());
     }
     server
 }
@@ -117,6 +117,11 @@ fn pod(name: &str, offset: u64) -> fixtures::PodBuilder {
     pod.reports("default/net", "net1", &[&address]).running()
 }
 
+/// A reservation of this pod's `net1`.
+fn reserve(server: &Server, name: &str, podref: &str) {
+    server.put(fixtures::reservation(NS, name, podref, "net1"));
+}
+
 /// The pool with these rows, and their reservations. Those of one pod are of its interfaces `net1`, `net2` and so on.
 fn put_pool(server: &Server, rows: &[(u64, &str)]) {
     let mut pool = fixtures::pool(NS, RANGE);
@@ -127,14 +132,14 @@ fn put_pool(server: &Server, rows: &[(u64, &str)]) {
         let address = format!("10.0.0.{offset}");
         server.put(fixtures::reservation(NS, &address, podref, &interface));
     }
-    server.put(pool.build());
+    server.put(pool);
 }
 
 /// A cluster with a live row, a stale one, and the reservations of both.
 fn shop() -> Server {
     let server = server();
     put_pool(&server, &[LIVE, (2, "default/gone")]);
-    server.put(pod("web-1", 1).label("app", "web").build());
+    server.put(pod("web-1", 1).label("app", "web"));
     server
 }
 

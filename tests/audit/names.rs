@@ -8,7 +8,7 @@ use rstest::rstest;
 fn put_user(server: &Server, address: &str) {
     let pod = fixtures::pod(NS, "user").node("n1").networks("default/net");
     let pod = pod.reports("default/net", "net1", &[address]);
-    server.put(pod.running().build());
+    server.put(pod.running());
 }
 
 /// The row and the reservation of 10.7.0.`offset`, of a pod that reports it by a definition with this configuration.
@@ -50,13 +50,8 @@ async fn what_lives_is_no_finding(
         reservation = format!("{network}-{reservation}");
     }
     let pool = pool.row(offset, &fixtures::sandbox(1), "default/user", "net1");
-    server.put(pool.build());
-    server.put(fixtures::reservation(
-        NS,
-        &reservation,
-        "default/user",
-        "net1",
-    ));
+    server.put(pool);
+    reserve(&server, &reservation, "default/user");
     put_user(&server, &format!("10.7.0.{offset}"));
     // Of a range whose `exclude` cannot be read nothing is given out.
     let is_full = config.contains("exclude");
@@ -79,13 +74,8 @@ async fn the_slices_of_a_list_have_its_name() {
     server.put(slices);
     let pool = fixtures::pool(NS, "10.7.3.0/24").name("n1-10.7.3.0-24");
     let pool = pool.row(9, &fixtures::sandbox(1), "default/user", "net1");
-    server.put(pool.build());
-    server.put(fixtures::reservation(
-        NS,
-        "10.7.3.9",
-        "default/user",
-        "net1",
-    ));
+    server.put(pool);
+    reserve(&server, "10.7.3.9", "default/user");
     put_user(&server, "10.7.3.9");
     assert_eq!(problems(&report(&server).await), []);
 }
@@ -106,10 +96,10 @@ async fn a_reservation_is_of_the_network_that_its_definition_names(
 ) {
     let server = bare();
     put_network(&server, "f1", "fd00::/64");
-    server.put(fixtures::pool(NS, "fd01::/64").network_name("f1").build());
+    server.put(fixtures::pool(NS, "fd01::/64").network_name("f1"));
     put_user(&server, "fd00::1");
     let owner = format!("default/{owner}");
-    server.put(fixtures::reservation(NS, "f1-fd00--1", &owner, "net1"));
+    reserve(&server, "f1-fd00--1", &owner);
     let mut all = vec![(Problem::InUseUnallocated, "fd00::1")];
     all.extend(found);
     let report = live(&server).await.unwrap();
@@ -127,12 +117,12 @@ async fn a_reservation_of_two_networks_is_told() {
     server.put(fixtures::nad(NS, "odd", "f1::/16"));
     for (name, owner) in [("f1-fd00--1", "user"), ("f1-fd00--2", "gone")] {
         let owner = format!("default/{owner}");
-        server.put(fixtures::reservation(NS, name, &owner, "net1"));
+        reserve(&server, name, &owner);
     }
     put_user(&server, "fd00::1");
     let pool = fixtures::pool(NS, "fd00::/64").network_name("f1");
     let pool = pool.row(1, &fixtures::sandbox(1), "default/user", "net1");
-    server.put(pool.build());
+    server.put(pool);
     let report = report(&server).await;
     let finding = only(&report);
     assert_eq!(

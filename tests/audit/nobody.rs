@@ -13,8 +13,8 @@ fn held_for(podref: Option<&str>) -> Server {
         row["podref"] = podref.into();
     }
     let pool = fixtures::pool(NS, RANGE).raw_row("9", row);
-    server.put(pool.build());
-    server.put(pod("web-9", 9).build());
+    server.put(pool);
+    server.put(pod("web-9", 9));
     server
 }
 
@@ -70,12 +70,7 @@ fn explain_says_of_no_row_of_nobody_that_its_pod_is_gone(
 #[test]
 fn a_reservation_beside_a_row_of_nobody_is_not_told_as_beside_another_s() {
     let server = held_for(None);
-    server.put(fixtures::reservation(
-        NS,
-        "10.0.0.9",
-        "default/web-9",
-        "net1",
-    ));
+    reserve(&server, "10.0.0.9", "default/web-9");
     let snapshot = dump(&server).read().unwrap();
     let policy = Policy::default();
     let asked = "default/web-9";

@@ -151,7 +151,7 @@ fn a_large_range_has_a_grid_of_blocks(
     #[case] rest: u64,
 ) {
     let server = server();
-    server.put(fixtures::pool(NS, range).row_of(40, "default/gone").build());
+    server.put(fixtures::pool(NS, range).row_of(40, "default/gone"));
     let name = range.replace([':', '/'], "-");
     let (_, stdout, stderr) = asked(&dump(&server), &["explain", &name, "-o", "json"]);
     let explained: Value = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{stderr}"));
@@ -176,11 +176,7 @@ fn a_large_range_has_a_grid_of_blocks(
 #[case::short("fd00::/16", u64::MAX)]
 fn each_range_has_a_picture_or_none(#[case] range: &str, #[case] offset: u64) {
     let server = server();
-    server.put(
-        fixtures::pool(NS, range)
-            .row_of(offset, "default/gone")
-            .build(),
-    );
+    server.put(fixtures::pool(NS, range).row_of(offset, "default/gone"));
     let file = dump(&server);
     for args in [
         &["pools", "-o", "wide"][..],
@@ -203,8 +199,7 @@ fn rows_outside_of_what_is_handed_out_take_no_room() {
     server.put(
         fixtures::pool(NS, RANGE)
             .row_of(2, "default/a")
-            .row_of(100, "default/b")
-            .build(),
+            .row_of(100, "default/b"),
     );
     let (_, stdout, _) = asked(&dump(&server), &["pools", "-o", "json"]);
     let pools: Value = serde_json::from_str(&stdout).unwrap();
@@ -213,7 +208,7 @@ fn rows_outside_of_what_is_handed_out_take_no_room() {
     let excluded =
         json!({"type": "whereabouts", "range": "10.4.0.0/16", "exclude": ["10.4.128.0/17"]});
     server.put(fixtures::nad_with_ipam(NS, "large", &excluded));
-    server.put(fixtures::pool(NS, "10.4.0.0/16").build());
+    server.put(fixtures::pool(NS, "10.4.0.0/16"));
     let (_, stdout, _) = asked(&dump(&server), &["explain", "10.4.0.0-16", "-o", "json"]);
     let explained: Value = serde_json::from_str(&stdout).unwrap();
     let cells = explained["grids"][0]["cells"].as_str().unwrap();
@@ -225,11 +220,7 @@ fn rows_outside_of_what_is_handed_out_take_no_room() {
 fn the_page_is_alone_and_escapes() {
     const EVIL: &str = "</script><script>alert(1)</script><img src=x onerror='alert(2)'>&\"";
     let server = shop();
-    server.put(
-        fixtures::pool("other", "10.9.0.0/24")
-            .row_of(3, EVIL)
-            .build(),
-    );
+    server.put(fixtures::pool("other", "10.9.0.0/24").row_of(3, EVIL));
     let (code, page, stderr) = asked(&dump(&server), &["audit", "-o", "html"]);
     assert_eq!((code, &*stderr), (1, ""));
     for foreign in [

@@ -11,13 +11,8 @@ async fn an_address_beyond_its_range_is_found() {
         .delete("overlappingrangeipreservations", NS, "10.0.0.300")
         .unwrap();
     let pod = fixtures::pod(NS, "web-1").node("n1").running();
-    server.put(pod.reports("default/net", "net1", &["10.0.1.44"]).build());
-    server.put(fixtures::reservation(
-        NS,
-        "10.0.1.44",
-        "default/web-1",
-        "net1",
-    ));
+    server.put(pod.reports("default/net", "net1", &["10.0.1.44"]));
+    reserve(&server, "10.0.1.44", "default/web-1");
     let report = report(&server).await;
     assert_eq!(problems(&report), [(Problem::OutOfRange, "10.0.1.44")]);
     assert_eq!(only(&report).row.as_ref().unwrap().key, "300");
@@ -27,13 +22,8 @@ async fn an_address_beyond_its_range_is_found() {
 async fn a_pool_that_cannot_be_read_stands_alone_and_hides_no_row() {
     let server = server();
     put_pool(&server, &[(2, "default/gone")]);
-    server.put(pod("web-9", 9).build());
-    server.put(fixtures::reservation(
-        NS,
-        "10.0.0.8",
-        "default/gone",
-        "net1",
-    ));
+    server.put(pod("web-9", 9));
+    reserve(&server, "10.0.0.8", "default/gone");
     let mut dump = dump_of(&server, &Kind::ALL);
     let mut bad = server.get("ippools", NS, POOL).unwrap();
     bad["metadata"] = json!({ "namespace": NS, "name": "bad" });
@@ -55,8 +45,8 @@ async fn a_pool_that_cannot_be_read_stands_alone_and_hides_no_row() {
 async fn a_pool_that_no_definition_leads_to_may_be_removed_once_it_is_empty() {
     let server = server();
     put_pool(&server, &[LIVE]);
-    server.put(pod("web-1", 1).build());
-    server.put(fixtures::pool("other", "10.9.0.0/24").build());
+    server.put(pod("web-1", 1));
+    server.put(fixtures::pool("other", "10.9.0.0/24"));
     let finding = only(&live(&server).await.unwrap()).clone();
     assert_eq!(finding.problem, Problem::PoolWithoutDefinition);
     let pool = server.get("ippools", "other", "10.9.0.0-24").unwrap();
@@ -98,7 +88,7 @@ async fn a_pool_that_no_definition_leads_to_may_be_removed_once_it_is_empty() {
 async fn a_definition_without_a_range_may_lead_to_any_pool() {
     let server = server();
     server.put(fixtures::nad_with_config(NS, "on-the-node", ""));
-    server.put(fixtures::pool("other", "10.9.0.0/24").build());
+    server.put(fixtures::pool("other", "10.9.0.0/24"));
     let report = report(&server).await;
     let finding = only(&report);
     assert_eq!(
@@ -130,11 +120,7 @@ async fn a_slice_of_a_node_that_is_gone_is_told_with_what_removes_it() {
         "/24",
         &slices,
     ));
-    server.put(
-        fixtures::pool(NS, "10.0.1.0/24")
-            .name("blue-n2-10.0.1.0-24")
-            .build(),
-    );
+    server.put(fixtures::pool(NS, "10.0.1.0/24").name("blue-n2-10.0.1.0-24"));
     assert_eq!(report(&server).await.findings, []);
     server.delete("nodes", "", "n2").unwrap();
     let offline = dump(&server).judged();
@@ -177,7 +163,7 @@ async fn m4_06_a_slice_with_a_row_of_another_node_is_a_finding() {
     server.put(fixtures::node("n2", true));
     server.put(fixtures::node("n3", false));
     let proxy = fixtures::pod("kube-system", "proxy").node("n2");
-    server.put(proxy.running().build());
+    server.put(proxy.running());
     let ipam = json!({
         "type": "whereabouts", "range": "10.0.0.0/16", "node_slice_size": "/24", "network_name": "blue"
     });
@@ -187,20 +173,12 @@ async fn m4_06_a_slice_with_a_row_of_another_node_is_a_finding() {
     server.put(slices);
     let pool = fixtures::pool(NS, "10.0.1.0/24").name("blue-n2-10.0.1.0-24");
     let pool = pool.row(1, &fixtures::sandbox(1), "default/gone", "net1");
-    server.put(
-        pool.row(2, &fixtures::sandbox(2), "default/web", "net1")
-            .build(),
-    );
-    server.put(fixtures::reservation(
-        NS,
-        "blue-10.0.1.2",
-        "default/web",
-        "net1",
-    ));
+    server.put(pool.row(2, &fixtures::sandbox(2), "default/web", "net1"));
+    reserve(&server, "blue-10.0.1.2", "default/web");
     let put_on = |node: &str| {
         let pod = fixtures::pod(NS, "web").node(node).networks("net");
         let pod = pod.reports("default/net", "net1", &["10.0.1.2"]).running();
-        server.put(pod.build());
+        server.put(pod);
     };
     put_on("n2");
     let is_told = |report: &Report| {
@@ -242,7 +220,7 @@ async fn a_range_that_is_nearly_full_is_told_with_its_split(
         let owner = format!("default/gone-{offset}");
         pool = pool.row(offset, &fixtures::sandbox(offset), &owner, "net1");
     }
-    server.put(pool.build());
+    server.put(pool);
     let report = report(&server).await;
     let full: Vec<_> = report
         .findings

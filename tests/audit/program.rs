@@ -18,7 +18,7 @@ stale     10.0.0.2   default/10.0.0.0-24   default/gone   -      its pod is gone
 1 finding: 2 rows in 1 pool (1 live, 0 unreported, 1 stale, 0 unfenced, 0 unknown), 2 reservations, 3 pods, 1 node
 "
     );
-    server.put(pod("gone", 2).build());
+    server.put(pod("gone", 2));
     let (code, stdout, _) = audit_of(&dump(&server), &[]);
     assert_eq!(code, 0);
     assert!(
@@ -42,13 +42,8 @@ fn findings_are_chosen(#[case] args: &[&str], #[case] code: i32) {
 #[test]
 fn findings_of_every_kind_are_chosen() {
     let server = shop();
-    server.put(pod("web-9", 9).build());
-    server.put(fixtures::reservation(
-        NS,
-        "10.0.0.8",
-        "default/gone",
-        "net1",
-    ));
+    server.put(pod("web-9", 9));
+    reserve(&server, "10.0.0.8", "default/gone");
     let lines = |args: &[&str]| {
         let (_, stdout, _) = audit_of(&dump(&server), args);
         stdout.lines().count()

@@ -43,12 +43,7 @@ fn what_decides_nothing_may_be_in_other_files() {
 #[test]
 fn a_reservation_that_was_read_after_the_pods_is_not_orphaned() {
     let server = shop();
-    server.put(fixtures::reservation(
-        NS,
-        "10.0.0.8",
-        "default/young",
-        "net1",
-    ));
+    reserve(&server, "10.0.0.8", "default/young");
     let orphaned = |kinds: [Kind; 5]| {
         let report = of_files(&[part(&server, &kinds)]);
         let orphan = report
@@ -85,7 +80,7 @@ fn namespaces_without_a_pod_prove_nothing_unless_the_dump_is_whole() {
     put_pool(&server, &[(1, "a/gone"), (2, "b/gone"), (3, "c/gone")]);
     for namespace in ["a", "b"] {
         let idle = fixtures::pod(namespace, "idle").node("n1");
-        server.put(idle.running().build());
+        server.put(idle.running());
     }
     let report = dump(&server).judged();
     let unknown = (Problem::Unknown, "10.0.0.3");
@@ -102,7 +97,7 @@ fn namespaces_without_a_pod_prove_nothing_unless_the_dump_is_whole() {
         ["all pods are of namespace a, b: rows of others are unknown; dump pods with -A"]
     );
     let dns = fixtures::pod("kube-system", "dns").node("n1");
-    server.put(dns.running().build());
+    server.put(dns.running());
     let report = dump(&server).judged();
     assert_eq!(report.totals.split.stale, 3);
 }
@@ -119,7 +114,7 @@ fn pods_of_one_node_prove_nothing_where_there_are_several() {
             .ends_with("all pods are of one node, though there are several")
     );
     let proxy = fixtures::pod("kube-system", "proxy").node("n2");
-    server.put(proxy.running().build());
+    server.put(proxy.running());
     let report = dump(&server).judged();
     assert_eq!(problems(&report), [(Problem::Stale, "10.0.0.2")]);
 }

@@ -34,7 +34,7 @@ async fn a_pool_whose_definition_was_changed_is_superseded_and_drains(#[case] ke
     let server = server();
     put_pool(&server, &[LIVE, (2, "default/web-2")]);
     for (name, offset) in [("web-1", 1), ("web-2", 2)] {
-        server.put(pod(name, offset).build());
+        server.put(pod(name, offset));
     }
     assert_eq!(report(&server).await.findings, []);
     define(&server, "net", &keys);
@@ -78,7 +78,7 @@ async fn the_row_in_a_superseded_pool_without_reservations_is_that_of_its_pod() 
     let old = pod("web-1", 1).with(|pod| {
         pod["metadata"]["creationTimestamp"] = "2025-01-01T00:00:00Z".into();
     });
-    server.put(old.build());
+    server.put(old);
     let changed = report(&server).await;
     assert_eq!(only(&changed).problem, Problem::PoolSuperseded);
     assert_eq!(changed.totals.split.live, 1);
@@ -98,7 +98,7 @@ async fn a_row_of_another_network_does_not_stand_in() {
         &json!({ "range": "10.0.0.0/16", "network_name": "blue" }),
     );
     let web = pod("web-1", 1).reports("default/blue", "net2", &["10.0.0.1"]);
-    server.put(web.build());
+    server.put(web);
     let report = report(&server).await;
     assert_eq!(problems(&report), [(Problem::InUseUnallocated, "10.0.0.1")]);
     assert_eq!(only(&report).interface.as_deref(), Some("net2"));
@@ -113,7 +113,7 @@ async fn a_superseded_pool_is_not_nearly_full() {
         let owner = format!("default/gone-{offset}");
         pool = pool.row(offset, &fixtures::sandbox(offset), &owner, "net1");
     }
-    server.put(pool.build());
+    server.put(pool);
     define(&server, "net", &json!({ "range": "10.0.0.0/28" }));
     let is_full = |report: &Report| {
         report
@@ -150,12 +150,12 @@ async fn a_range_of_single_addresses_is_full_by_design(#[case] definitions: &[Va
         define(&server, &network, keys);
         let (podref, address) = (format!("default/{name}"), format!("10.0.0.{at}"));
         pool = pool.row(at, &fixtures::sandbox(at), &podref, "net1");
-        server.put(fixtures::reservation(NS, &address, &podref, "net1"));
+        reserve(&server, &address, &podref);
         let network = format!("default/{network}");
         let pod = fixtures::pod(NS, &name).node("n1").networks(&network);
-        server.put(pod.reports(&network, "net1", &[&address]).running().build());
+        server.put(pod.reports(&network, "net1", &[&address]).running());
     }
-    server.put(pool.build());
+    server.put(pool);
     let report = report(&server).await;
     assert_eq!(report.findings, []);
     assert_eq!(report.pools[0].size, Some(definitions.len() as u64));
@@ -166,18 +166,18 @@ async fn a_range_of_single_addresses_is_full_by_design(#[case] definitions: &[Va
 async fn a_definition_whose_range_cannot_be_read_is_named_and_hides_no_other_pool() {
     let server = server();
     put_pool(&server, &[LIVE]);
-    server.put(pod("web-1", 1).build());
+    server.put(pod("web-1", 1));
     define(&server, "bad", &json!({ "range": "10.1.0.0" }));
-    server.put(fixtures::pool(NS, "10.9.0.0/24").build());
+    server.put(fixtures::pool(NS, "10.9.0.0/24"));
     let old = fixtures::pool(NS, "10.1.0.0/24");
     let old = old.row(1, &fixtures::sandbox(7), "default/web-2", "net1");
-    server.put(old.build());
+    server.put(old);
     let web = fixtures::pod(NS, "web-2")
         .node("n1")
         .networks("default/bad");
     let web = web.reports("default/bad", "net1", &["10.1.0.1"]);
-    server.put(web.running().build());
-    server.put(pod("web-3", 9).build());
+    server.put(web.running());
+    server.put(pod("web-3", 9));
     let report = live(&server).await.unwrap();
     let found: Vec<_> = report
         .findings
@@ -223,7 +223,7 @@ async fn a_definition_without_a_range_hides_the_pools_of_its_network() {
     put_pool(&server, &[]);
     define(&server, "far", &json!({ "network_name": "far" }));
     for network in ["far", "gone"] {
-        server.put(fixtures::pool(NS, RANGE).network_name(network).build());
+        server.put(fixtures::pool(NS, RANGE).network_name(network));
     }
     let report = live(&server).await.unwrap();
     let findings = report.findings.iter();
@@ -269,11 +269,7 @@ async fn a_part_that_is_full_is_told_though_the_range_has_room() {
         let pod = fixtures::pod(NS, &format!("web-{at}")).node("n1");
         let pod = pod.networks("default/a");
         let address = format!("10.0.0.{at}");
-        server.put(
-            pod.reports("default/a", "net1", &[&address])
-                .running()
-                .build(),
-        );
+        server.put(pod.reports("default/a", "net1", &[&address]).running());
     }
     as_rows(&rows);
     let full = report(&server).await;
@@ -309,7 +305,7 @@ async fn a_static_address_that_a_pool_hands_out_is_told_with_exclude(
 ) {
     let server = server();
     put_pool(&server, &[LIVE]);
-    server.put(pod("web-1", 1).build());
+    server.put(pod("web-1", 1));
     let fixed = json!({ "range": range, "addresses": [{ "address": "10.0.0.7/24" }, { "address": "10.5.0.7/24" }] });
     define(&server, "fixed", &fixed);
     let web = fixtures::pod(NS, "web-2")
@@ -317,8 +313,7 @@ async fn a_static_address_that_a_pool_hands_out_is_told_with_exclude(
         .networks("default/fixed");
     server.put(
         web.reports("default/fixed", "net1", &["10.0.0.7"])
-            .running()
-            .build(),
+            .running(),
     );
     let clash = report(&server).await;
     let finding = only(&clash);

@@ -10,12 +10,8 @@ use rstest::rstest;
 async fn a_live_row_wants_a_reservation(#[case] of: Option<&str>, #[case] says: &str) {
     let server = server();
     put_pool(&server, &[LIVE]);
-    server.put(pod("web-1", 1).build());
-    server.put(
-        pod("other", 3)
-            .reports("default/net", "net2", &["10.0.0.4"])
-            .build(),
-    );
+    server.put(pod("web-1", 1));
+    server.put(pod("other", 3).reports("default/net", "net2", &["10.0.0.4"]));
     let pool = server.edit("ippools", NS, POOL, |pool| {
         for key in ["3", "4"] {
             pool["spec"]["allocations"][key] =
@@ -24,14 +20,14 @@ async fn a_live_row_wants_a_reservation(#[case] of: Option<&str>, #[case] says: 
     });
     assert!(pool);
     for name in ["10.0.0.3", "10.0.0.4"] {
-        server.put(fixtures::reservation(NS, name, "default/other", "net1"));
+        reserve(&server, name, "default/other");
     }
     assert_eq!(report(&server).await.findings, []);
     server
         .delete("overlappingrangeipreservations", NS, "10.0.0.1")
         .unwrap();
     if let Some(of) = of {
-        server.put(fixtures::reservation(NS, "10.0.0.1", of, "net1"));
+        reserve(&server, "10.0.0.1", of);
     }
     let report = report(&server).await;
     let finding = only(&report);
@@ -45,7 +41,7 @@ async fn a_live_row_wants_a_reservation(#[case] of: Option<&str>, #[case] says: 
 async fn with_spec(spec: serde_json::Value) -> Report {
     let server = server();
     put_pool(&server, &[LIVE]);
-    server.put(pod("web-1", 1).build());
+    server.put(pod("web-1", 1));
     server.edit("overlappingrangeipreservations", NS, "10.0.0.1", |it| {
         it["spec"] = spec;
     });
@@ -93,7 +89,7 @@ async fn a_reservation_alone_of_nobody_knows_whom_cannot_be_read(
 ) {
     let server = server();
     put_pool(&server, &[LIVE]);
-    server.put(pod("web-1", 1).build());
+    server.put(pod("web-1", 1));
     let mut lone = fixtures::reservation(NS, "10.0.0.8", "", "");
     lone["spec"] = spec;
     server.put(lone);
@@ -111,11 +107,8 @@ async fn where_nothing_is_reserved_no_reservation_is_missing() {
     let ipam = json!({ "type": "whereabouts", "range": RANGE, "enable_overlapping_ranges": false });
     server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
     let pool = fixtures::pool(NS, RANGE);
-    server.put(
-        pool.row(1, &fixtures::sandbox(1), "default/web-1", "net1")
-            .build(),
-    );
-    server.put(pod("web-1", 1).build());
+    server.put(pool.row(1, &fixtures::sandbox(1), "default/web-1", "net1"));
+    server.put(pod("web-1", 1));
     assert_eq!(report(&server).await.findings, []);
 }
 
@@ -123,25 +116,14 @@ async fn where_nothing_is_reserved_no_reservation_is_missing() {
 async fn a_reservation_without_a_row_is_orphaned() {
     let server = server();
     put_pool(&server, &[LIVE]);
-    server.put(pod("web-1", 1).build());
-    server.put(fixtures::reservation(
-        NS,
-        "10.0.0.8",
-        "default/gone",
-        "net1",
-    ));
+    server.put(pod("web-1", 1));
+    reserve(&server, "10.0.0.8", "default/gone");
     // Of a pod that lives and has it, and of one whose status is not there yet: both are needed.
-    server.put(fixtures::reservation(
-        NS,
-        "10.0.0.9",
-        "default/young",
-        "net1",
-    ));
+    reserve(&server, "10.0.0.9", "default/young");
     server.put(
         fixtures::pod(NS, "young")
             .node("n1")
-            .networks("default/net")
-            .build(),
+            .networks("default/net"),
     );
     let report = report(&server).await;
     let finding = only(&report);
@@ -160,27 +142,17 @@ async fn a_reservation_without_a_row_is_orphaned() {
 async fn a_reservation_whose_row_is_in_a_former_slice_is_not_alone() {
     let server = server();
     put_pool(&server, &[LIVE]);
-    server.put(pod("web-1", 1).build());
+    server.put(pod("web-1", 1));
     let former = fixtures::pool(NS, RANGE).network_name("node-1");
     server.put(former.row_of(9, "default/web-1"));
-    server.put(fixtures::reservation(
-        NS,
-        "10.0.0.9",
-        "default/web-1",
-        "net1",
-    ));
+    reserve(&server, "10.0.0.9", "default/web-1");
     let report = report(&server).await;
     let problems: Vec<_> = report.findings.iter().map(|it| it.problem).collect();
     assert!(
         !problems.contains(&Problem::ReservationOrphaned),
         "{report:?}"
     );
-    server.put(fixtures::reservation(
-        NS,
-        "10.0.0.8",
-        "default/web-1",
-        "net1",
-    ));
+    reserve(&server, "10.0.0.8", "default/web-1");
     let problems: Vec<_> = super::report(&server)
         .await
         .findings
@@ -201,7 +173,7 @@ async fn a_pod_that_cannot_start_for_anothers_reservation_is_a_finding() {
                 .node("n1")
                 .networks("default/net"),
         );
-        server.put(fixtures::reservation(NS, "10.0.0.1", owner, "net1"));
+        reserve(&server, "10.0.0.1", owner);
         let report = report(&server).await;
         let mut findings = report.findings.iter();
         let found = findings.find(|it| it.problem == Problem::ReservationMissing);
@@ -224,12 +196,7 @@ async fn an_exempted_reservation_without_a_row_is_no_finding() {
     ] {
         let server = server();
         server.put(fixtures::pool(NS, RANGE).annotation(annotation, value));
-        server.put(fixtures::reservation(
-            NS,
-            "10.0.0.8",
-            "default/gone",
-            "net1",
-        ));
+        reserve(&server, "10.0.0.8", "default/gone");
         let findings = report(&server).await.findings;
         assert_eq!(
             findings.is_empty(),
@@ -244,12 +211,7 @@ async fn an_exempted_reservation_without_a_row_is_no_finding() {
 async fn an_orphaned_reservation_says_that_claims_are_forbidden() {
     let server = server();
     put_pool(&server, &[]);
-    server.put(fixtures::reservation(
-        NS,
-        "10.0.0.8",
-        "default/gone",
-        "net1",
-    ));
+    reserve(&server, "10.0.0.8", "default/gone");
     let detail = async || {
         let report = live(&server).await.unwrap();
         only(&report).detail.clone()
@@ -293,21 +255,13 @@ async fn reservations_are_found_by_any_spelling() {
     let ipam = json!({ "type": "whereabouts", "range": "fd00::/64", "network_name": "blue" });
     server.put(fixtures::nad_with_ipam(NS, "six", &ipam));
     let pool = fixtures::pool(NS, "fd00::/64").network_name("blue");
-    server.put(
-        pool.row(5, &fixtures::sandbox(5), "default/web-5", "net1")
-            .build(),
-    );
+    server.put(pool.row(5, &fixtures::sandbox(5), "default/web-5", "net1"));
     let pod = fixtures::pod(NS, "web-5").node("n1").running();
-    server.put(pod.reports("default/six", "net1", &["fd00::5"]).build());
+    server.put(pod.reports("default/six", "net1", &["fd00::5"]));
     let expanded = "blue-fd00-0000-0000-0000-0000-0000-0000-0005";
-    server.put(fixtures::reservation(NS, expanded, "default/web-5", "net1"));
+    reserve(&server, expanded, "default/web-5");
     assert_eq!(report(&server).await.findings, []);
-    server.put(fixtures::reservation(
-        NS,
-        "blue-fd00--6",
-        "default/gone",
-        "net1",
-    ));
+    reserve(&server, "blue-fd00--6", "default/gone");
     let report = report(&server).await;
     assert_eq!(
         problems(&report),

@@ -50,7 +50,7 @@ fn of_many_pods_a_few_are_shown() {
     let server = server();
     put_pool(&server, &[(1, "default/web-1")]);
     for number in 1..=12 {
-        server.put(pod(&format!("web-{number}"), 1).build());
+        server.put(pod(&format!("web-{number}"), 1));
     }
     let report = dump(&server).judged();
     assert_eq!(report.findings[0].pods.len(), 12);
@@ -119,10 +119,7 @@ fn the_size_of_a_range(#[case] range: &str, #[case] spans: &[&str], #[case] size
         server.put(fixtures::nad(NS, &format!("net-{number}"), span));
     }
     let pool = fixtures::pool(NS, range);
-    server.put(
-        pool.row(0, &fixtures::sandbox(1), "default/gone", "net1")
-            .build(),
-    );
+    server.put(pool.row(0, &fixtures::sandbox(1), "default/gone", "net1"));
     let report = dump(&server).judged();
     assert_eq!(report.pools[0].size, size);
     let found = report.findings.iter().map(|finding| finding.problem);
@@ -135,7 +132,7 @@ fn how_far_long_work_is_is_told_on_a_terminal_and_nowhere_else() {
     let server = shop();
     for number in 0..300 {
         let pod = fixtures::pod(NS, &format!("large-{number}")).running();
-        server.put(pod.annotation("large", &"x".repeat(10_000)).build());
+        server.put(pod.annotation("large", &"x".repeat(10_000)));
     }
     let file = dump(&server);
     let path = file.0.display();

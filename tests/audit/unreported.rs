@@ -66,7 +66,7 @@ async fn a_row_that_no_pod_at_work_reports_is_a_finding(
     let server = server();
     server.put(fixtures::node("n2", false));
     put_pool(&server, &[LIVE]);
-    server.put(pod.build());
+    server.put(pod);
     let report = report(&server).await;
     let split = report.totals.split;
     assert_eq!((split.unreported, split.rows()), (1, 1));
@@ -93,7 +93,7 @@ async fn a_row_that_no_pod_at_work_reports_is_a_finding(
 async fn a_row_that_a_pod_at_work_reports_is_live(#[case] pod: PodBuilder) {
     let server = server();
     put_pool(&server, &[LIVE]);
-    server.put(pod.build());
+    server.put(pod);
     let report = report(&server).await;
     assert_eq!(report.totals.split.live, 1);
     assert_eq!(report.findings, []);
@@ -104,8 +104,8 @@ async fn a_row_of_an_interface_that_was_unplugged_says_so() {
     let server = server();
     let pool = fixtures::pool(NS, RANGE);
     let pool = pool.row(1, &sandbox(1), "default/web-1", "net1");
-    server.put(pool.row(2, &sandbox(1), "default/web-1", "net2").build());
-    server.put(reporting("n1").running().build());
+    server.put(pool.row(2, &sandbox(1), "default/web-1", "net2"));
+    server.put(reporting("n1").running());
     for (address, interface) in [("10.0.0.1", "net1"), ("10.0.0.2", "net2")] {
         server.put(fixtures::reservation(
             NS,
@@ -147,8 +147,8 @@ async fn a_young_pod_is_counted_without_a_finding(
             pod["metadata"]["deletionTimestamp"] = deleted.into();
         }
     });
-    server.put(pod.build());
-    server.put(at(fixtures::pod("kube-system", "last").node("n1"), MADE).build());
+    server.put(pod);
+    server.put(at(fixtures::pod("kube-system", "last").node("n1"), MADE));
     let report = report(&server).await;
     assert_eq!(report.totals.split.unreported, 1);
     assert_eq!(unreported(&report).len(), usize::from(is_found));
@@ -158,13 +158,8 @@ async fn a_young_pod_is_counted_without_a_finding(
 async fn a_reservation_that_is_held_so_is_a_finding() {
     let server = server();
     put_pool(&server, &[]);
-    server.put(asking("n1").build());
-    server.put(fixtures::reservation(
-        NS,
-        "10.0.0.1",
-        "default/web-1",
-        "net1",
-    ));
+    server.put(asking("n1"));
+    reserve(&server, "10.0.0.1", "default/web-1");
     let report = report(&server).await;
     let finding = only(&report);
     assert_eq!(finding.problem, Problem::Unreported);
@@ -179,8 +174,8 @@ async fn a_range_that_is_nearly_full_of_them_points_to_them_first() {
     server.put(fixtures::nad(NS, "net", "10.0.0.0/30"));
     let pool = fixtures::pool(NS, "10.0.0.0/30");
     let pool = pool.row(1, &sandbox(1), "default/web-1", "net1");
-    server.put(pool.row(2, &sandbox(2), "default/web-1", "net2").build());
-    server.put(asking("n1").build());
+    server.put(pool.row(2, &sandbox(2), "default/web-1", "net2"));
+    server.put(asking("n1"));
     let report = report(&server).await;
     let mut all = report.findings.iter();
     let full = all.find(|it| it.problem == Problem::NearlyFull).unwrap();

@@ -133,8 +133,8 @@ pub(super) fn pair() -> Server {
             (9, "default/gone"),
         ],
     );
-    server.put(pod("web-1", 1).label("app", "web").build());
-    server.put(pod("web-2", 2).label("app", "db").build());
+    server.put(pod("web-1", 1).label("app", "web"));
+    server.put(pod("web-2", 2).label("app", "db"));
     server
 }
 
@@ -156,7 +156,7 @@ fn give(server: &Server, offset: u64, podref: &str) {
             fixtures::row(&fixtures::sandbox(offset + 100), podref, "net1");
     });
     let address = format!("10.0.0.{offset}");
-    server.put(fixtures::reservation(NS, &address, podref, "net1"));
+    reserve(&server, &address, podref);
 }
 
 #[tokio::test(start_paused = true)]
@@ -175,7 +175,7 @@ async fn first_comes_what_there_is_and_then_what_changes() {
         assert_eq!(heard.next().await, [gone]);
         // A row that comes and goes with its pod is no news.
         give(&server, 3, "default/web-3");
-        server.put(pod("web-3", 3).build());
+        server.put(pod("web-3", 3));
         assert_eq!(heard.next().await, [""; 0]);
         server.delete("pods", NS, "web-3").unwrap();
         free(&server, 3);
@@ -196,7 +196,7 @@ async fn all_rows_are_told_of_if_wanted() {
         let live = |n| format!("present ->live 10.0.0.{n} default/web-{n} n1");
         assert_eq!(heard.so_far(), [GONE, &live(1), &live(2), "synced"]);
         give(&server, 3, "default/web-3");
-        server.put(pod("web-3", 3).build());
+        server.put(pod("web-3", 3));
         assert_eq!(
             heard.next().await,
             ["appeared ->live 10.0.0.3 default/web-3 n1"]
@@ -225,7 +225,7 @@ async fn an_owner_that_changed_is_told_with_the_former_one() {
             server.delete("pods", NS, "web-1").unwrap();
             free(&server, 1);
             give(&server, 1, "default/web-3");
-            server.put(pod("web-3", 1).node("n1").build());
+            server.put(pod("web-3", 1).node("n1"));
             sleep(LOOK).await;
             let messages = heard.output.messages();
             assert_eq!(messages.len(), 1, "{messages:?}");
@@ -320,7 +320,7 @@ async fn what_a_selector_no_longer_chooses_is_not_gone() {
 async fn a_row_that_a_silent_node_holds_is_told_with_the_node_of_its_pod() {
     let server = pair();
     server.put(fixtures::node("n2", true));
-    server.put(pod("web-4", 4).node("n2").build());
+    server.put(pod("web-4", 4).node("n2"));
     give(&server, 4, "default/web-4");
     during(&server, &watch(), async |heard| {
         assert_eq!(heard.so_far(), [GONE, "synced"]);
@@ -379,7 +379,7 @@ async fn a_successor_has_a_node_of_its_own() {
         heard.so_far();
         server.delete("pods", NS, "web-1").unwrap();
         assert_eq!(heard.next().await.len(), 1);
-        server.put(fixtures::pod(NS, "web-1").networks("default/net").build());
+        server.put(fixtures::pod(NS, "web-1").networks("default/net"));
         let young = "changed stale>unreported 10.0.0.1 default/web-1 -";
         assert_eq!(heard.next().await, [young]);
     })
@@ -397,7 +397,7 @@ async fn a_successor_has_a_node_of_its_own() {
 async fn what_is_asked_for_is_told(#[case] filter: Filter, #[case] expected: &[&str]) {
     let server = pair();
     server.put(fixtures::node("n2", true));
-    server.put(fixtures::pool(NS, "10.1.0.0/24").build());
+    server.put(fixtures::pool(NS, "10.1.0.0/24"));
     during(&server, &Watch { filter, ..watch() }, async |heard| {
         heard.so_far();
         server.delete("pods", NS, "web-1").unwrap();
@@ -417,7 +417,7 @@ async fn a_selector_may_choose_nobody_yet() {
             heard.complaints.take(),
             "ipgc: the selector chooses no pod yet\n"
         );
-        server.put(pod("new", 4).label("app", "new").build());
+        server.put(pod("new", 4).label("app", "new"));
         heard.so_far();
         let appeared = "appeared ->in-use-unallocated 10.0.0.4 default/new n1";
         assert_eq!(heard.next().await, [appeared]);

@@ -64,7 +64,7 @@ async fn a_look_that_fails_says_so_once_and_forgets_nothing(
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_is_no_longer_known_is_no_absence() {
     let server = pair();
-    server.put(pod("twin", 1).build());
+    server.put(pod("twin", 1));
     during(&server, &watch(), async |heard| {
         assert!(heard.so_far()[0].starts_with("present ->in-use-twice 10.0.0.1"));
         let unknown = server

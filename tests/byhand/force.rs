@@ -59,8 +59,8 @@ async fn the_breaker_is_no_obstacle() {
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_there_keeps_its_address() {
     let (server, _beat) = room(&[(1, "web"), (2, "young")]);
-    server.put(reporting("web", 1).running().build());
-    server.put(fixtures::pod(NS, "young").node("node-1").build());
+    server.put(reporting("web", 1).running());
+    server.put(fixtures::pod(NS, "young").node("node-1"));
     for (address, says) in [
         (
             "10.0.0.1",
@@ -81,7 +81,7 @@ async fn a_pod_that_is_there_keeps_its_address() {
 async fn a_pod_that_came_back_since_keeps_its_address() {
     let (server, _beat) = room(&[(1, "web-0")]);
     let picked = pick(&server, "10.0.0.1").await;
-    server.put(reporting("web-0", 1).running().build());
+    server.put(reporting("web-0", 1).running());
     let released = run(&server, picked, config()).await;
     assert_eq!(why_kept(&released.only()), "its pod reports the address");
     assert_eq!((rows(&server).len(), writes(&server)), (1, 0));
@@ -124,7 +124,7 @@ async fn one_of_several_networks_has_to_be_named() {
     let (server, _beat) = room(&[(1, "gone")]);
     let other = fixtures::pool(NS, RANGE).network_name("blue");
     let other = other.row(1, &fixtures::sandbox(7), "default/elsewhere", "net1");
-    server.put(other.build());
+    server.put(other);
     assert_eq!(
         forced(&server, "10.0.0.1").await.unwrap_err(),
         "several networks hold 10.0.0.1: name one pool by --pool"
@@ -161,7 +161,7 @@ async fn a_row_that_its_pod_does_not_use_goes_at_once() {
     server.edit("ippools", NS, POOL, |pool| {
         pool["spec"]["allocations"]["3"]["id"] = fixtures::sandbox(2).into();
     });
-    server.put(reporting("web-0", 2).running().build());
+    server.put(reporting("web-0", 2).running());
     let why = forced(&server, "10.0.0.2").await.unwrap_err();
     assert!(why.ends_with("its pod reports the address"), "{why}");
     for address in ["10.0.0.1", "10.0.0.3"] {
@@ -176,12 +176,7 @@ async fn a_row_that_its_pod_does_not_use_goes_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_reservation_that_a_person_exempted_stays() {
     let (server, _beat) = room(&[]);
-    server.put(fixtures::reservation(
-        NS,
-        "10.0.0.9",
-        "default/alone",
-        "net1",
-    ));
+    reserve(&server, "10.0.0.9", "alone");
     let picked = pick(&server, "10.0.0.9").await;
     server.edit("ippools", NS, POOL, |pool| {
         pool["metadata"]["annotations"]["ipgc.dev/keep"] = "9".into();
@@ -231,12 +226,7 @@ async fn an_answer_that_was_lost_is_asked_for_again() {
 async fn a_reservation_alone_goes() {
     let (server, _beat) = room(&[(2, "other")]);
     silent_node(&server, "node-2");
-    server.put(fixtures::reservation(
-        NS,
-        "10.0.0.9",
-        "default/alone",
-        "net1",
-    ));
+    reserve(&server, "10.0.0.9", "alone");
     let picked = pick(&server, "10.0.0.9").await;
     assert!(matches!(
         picked.picks()[0].subject,
@@ -256,12 +246,7 @@ async fn a_reservation_alone_goes() {
 #[tokio::test(start_paused = true)]
 async fn a_reservation_whose_pod_comes_back_in_time_is_given_back() {
     let (server, _beat) = room(&[]);
-    server.put(fixtures::reservation(
-        NS,
-        "10.0.0.9",
-        "default/web-0",
-        "net1",
-    ));
+    reserve(&server, "10.0.0.9", "web-0");
     let picked = pick(&server, "10.0.0.9").await;
     let back = server.clone();
     let claim = server
@@ -333,7 +318,7 @@ async fn one_that_cannot_be_read_and_has_changed_stays() {
 async fn one_that_cannot_be_read_stays_for_a_pod_that_may_need_it() {
     let (server, found) =
         unreadable(json!({"id": "x", "podref": "default/web", "ifname": "net1"})).await;
-    server.put(fixtures::pod(NS, "web").build());
+    server.put(fixtures::pod(NS, "web"));
     let answer = Writer::new(&server.client()).remove(&found, false).await;
     assert!(says(&answer, "is there"), "{answer:?}");
     let checked = check_unreadable(&look(&server).await, &Policy::default(), &found);
@@ -343,7 +328,7 @@ async fn one_that_cannot_be_read_stays_for_a_pod_that_may_need_it() {
     let answer = Writer::new(&server.client()).remove(&found, false).await;
     assert!(says(&answer, "could not be read"), "{answer:?}");
     server.clear_rules();
-    server.put(reporting("other", 5).running().build());
+    server.put(reporting("other", 5).running());
     let checked = check_unreadable(&look(&server).await, &Policy::default(), &found);
     assert!(says(&checked, "reports the address"), "{checked:?}");
     assert_eq!(rows(&server), ["5"]);
@@ -400,7 +385,7 @@ async fn a_reservation_that_names_no_pod_stays_for_whoever_may_need_it() {
     let found = found_nobodys(&server).await;
     let policy = Policy::default();
     // A pod that reports the address.
-    server.put(reporting("other", 9).running().build());
+    server.put(reporting("other", 9).running());
     let checked = check_unreadable(&look(&server).await, &policy, &found);
     assert!(says(&checked, "reports the address"), "{checked:?}");
     server.delete("pods", NS, "other").unwrap();
@@ -464,14 +449,14 @@ fn on_three(server: &Server, pod: &str) {
     for number in 1..=3 {
         let pool = fixtures::pool(NS, &format!("10.0.{number}.0/24"));
         let pool = pool.row(1, &fixtures::sandbox(number), pod, &format!("net{number}"));
-        server.put(pool.build());
+        server.put(pool);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn all_that_a_node_holds_goes_at_once_and_nothing_else() {
     let (server, _beat) = room(&[(1, "gone"), (2, "web")]);
-    server.put(reporting("web", 2).running().build());
+    server.put(reporting("web", 2).running());
     server.put(fixtures::node("node-2", true));
     on_three(&server, "default/three");
     let (picked, others) = held_by(&look(&server).await, &Policy::default(), "node-1");
@@ -491,7 +476,7 @@ async fn a_pod_that_came_back_since_keeps_what_a_node_held() {
     let (picked, _) = held_by(&look(&server).await, &Policy::default(), "node-1");
     // Which addresses it has is not known yet.
     let again = reporting("web", 1).status(fixtures::starting_status());
-    server.put(again.build());
+    server.put(again);
     let released = run(&server, picked, config()).await;
     let fates = released.fates();
     assert_eq!(fates.len(), 3);

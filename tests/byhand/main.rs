@@ -15,7 +15,7 @@ use std::{future::pending, sync::Arc, time::Duration};
 use common::{
     NS, POOL, RANGE,
     nodes::{Beat, W, live_node, silent_node},
-    reporting, seconds,
+    reporting, reserve, seconds,
 };
 use ipgc::{
     audit::{
@@ -41,7 +41,7 @@ fn room(rows: &[(u64, &str)]) -> (Server, Beat) {
     let server = common::server();
     for (namespace, name) in [("kube-system", "dns"), (NS, "idle")] {
         let pod = fixtures::pod(namespace, name).node("node-1");
-        server.put(pod.running().build());
+        server.put(pod.running());
     }
     common::put_pool(&server, rows);
     let beat = live_node(&server, "node-1");

@@ -24,7 +24,7 @@ fn lacking(range: &str, network: Option<&str>, address: &str) -> Server {
         .node("node-1")
         .networks("default/net");
     let pod = pod.reports("default/net", "net1", &[address]);
-    server.put(pod.running().build());
+    server.put(pod.running());
     let pool = fixtures::pool(NS, range);
     let pool = match network {
         Some(network) => pool.network_name(network),
@@ -32,10 +32,7 @@ fn lacking(range: &str, network: Option<&str>, address: &str) -> Server {
     };
     let last: u64 =
         u64::from_str_radix(address.rsplit(['.', ':']).next().unwrap(), 16).unwrap_or(0);
-    server.put(
-        pool.row(last, &fixtures::sandbox(last), "default/web", "net1")
-            .build(),
-    );
+    server.put(pool.row(last, &fixtures::sandbox(last), "default/web", "net1"));
     server
 }
 
@@ -113,12 +110,7 @@ async fn the_name_of_a_node_s_slice_does_not_tell_the_node() {
 #[tokio::test]
 async fn one_that_another_pod_has_is_left_alone() {
     let server = lacking("10.0.0.0/24", None, "10.0.0.5");
-    server.put(fixtures::reservation(
-        NS,
-        "10.0.0.5",
-        "default/other",
-        "net1",
-    ));
+    reserve(&server, "10.0.0.5", "other");
     let report = reported(&server, Duration::ZERO).await;
     assert!(
         report
@@ -135,7 +127,7 @@ async fn one_that_is_there_by_now_is_left_alone() {
     let missing = only(&server).await;
     // In another spelling.
     let name = "fd00-0000-0000-0000-0000-0000-0000-0005";
-    server.put(fixtures::reservation(NS, name, "default/other", "net1"));
+    reserve(&server, name, "other");
     let answer = make(&server, &missing).await;
     let there = format!("there is reservation {name} by now");
     assert!(says(&answer, &there), "{answer:?}");
@@ -148,12 +140,7 @@ async fn one_that_is_there_by_now_is_left_alone() {
         .on(Match::create("overlappingrangeipreservations"))
         .once();
     create.before(move |_| {
-        other.put(fixtures::reservation(
-            NS,
-            "fd00--5",
-            "default/other",
-            "net1",
-        ));
+        reserve(&other, "fd00--5", "other");
         async {}
     });
     let answer = make(&server, &missing).await;
@@ -168,7 +155,7 @@ async fn one_that_is_there_by_now_is_left_alone() {
 async fn none_is_made_for_a_pod_that_does_not_need_it_any_more() {
     let server = lacking("10.0.0.0/24", None, "10.0.0.5");
     let missing = only(&server).await;
-    server.put(fixtures::pod(NS, "web").uid(common::nodes::SECOND).build());
+    server.put(fixtures::pod(NS, "web").uid(common::nodes::SECOND));
     let answer = make(&server, &missing).await;
     assert!(
         says(&answer, "does not report the address any more"),

@@ -14,25 +14,15 @@ pub fn all_of(report: &Report) -> Picked {
 #[tokio::test(start_paused = true)]
 async fn the_stale_rows_of_a_report_go_and_nothing_else() {
     let (server, _beat) = room(&[(1, "gone"), (2, "web"), (4, "old")]);
-    server.put(reporting("web", 2).running().build());
+    server.put(reporting("web", 2).running());
     let report = reported(&server, HOUR).await;
     // Stale as well, and nobody picked it: neither its row nor its reservation.
     server.edit("ippools", NS, POOL, |pool| {
         let row = fixtures::row(&fixtures::sandbox(3), "default/later", "net1");
         pool["spec"]["allocations"]["3"] = row;
     });
-    server.put(fixtures::reservation(
-        NS,
-        "10.0.0.3",
-        "default/later",
-        "net1",
-    ));
-    server.put(fixtures::reservation(
-        NS,
-        "10.0.0.9",
-        "default/alone",
-        "net1",
-    ));
+    reserve(&server, "10.0.0.3", "later");
+    reserve(&server, "10.0.0.9", "alone");
     let released = run(&server, all_of(&report), config()).await;
     released.result.as_ref().unwrap();
     let fates = released.fates();
@@ -134,7 +124,7 @@ async fn a_pod_that_comes_back_keeps_its_row(#[case] after: u64) {
     let report = reported(&server, HOUR).await;
     let meanwhile = async {
         seconds(after).await;
-        server.put(reporting("web-0", 1).running().build());
+        server.put(reporting("web-0", 1).running());
     };
     let (released, ()) = tokio::join!(run(&server, all_of(&report), config()), meanwhile);
     assert_eq!(why_kept(&released.only()), "its pod reports the address");
@@ -188,7 +178,7 @@ async fn rows_of_a_pod_that_were_not_picked_count_too() {
             let pool = fixtures::pool(NS, &format!("10.0.{other}.0/24"));
             let interface = format!("net{}", other + 1);
             let row = pool.row(1, &fixtures::sandbox(1), "default/gone", &interface);
-            server.put(row.build());
+            server.put(row);
         }
         let released = run(&server, all_of(&report), config()).await;
         let goes = others == 1;
@@ -268,7 +258,7 @@ async fn the_breaker_stops_a_mass(#[case] ago: Duration, #[case] goes: bool) {
 #[tokio::test(start_paused = true)]
 async fn a_row_that_its_pod_has_left_behind_goes() {
     let (server, _beat) = room(&[(1, "web-0"), (2, "web-0")]);
-    server.put(reporting("web-0", 2).running().build());
+    server.put(reporting("web-0", 2).running());
     let report = reported(&server, HOUR).await;
     assert_eq!(
         report.findings[0].problem,
@@ -333,12 +323,7 @@ async fn no_report_is_older_than_a_day() {
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_writes_nothing() {
     let (server, _beat) = room(&[(1, "gone")]);
-    server.put(fixtures::reservation(
-        NS,
-        "10.0.0.9",
-        "default/alone",
-        "net1",
-    ));
+    reserve(&server, "10.0.0.9", "alone");
     let report = reported(&server, HOUR).await;
     let config = Config {
         dry_run: true,
@@ -355,7 +340,7 @@ async fn a_dry_run_writes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn ends_of_other_pods_are_nobody_s_business() {
     let (server, _beat) = room(&[(1, "gone"), (2, "web")]);
-    server.put(reporting("web", 2).running().build());
+    server.put(reporting("web", 2).running());
     let report = reported(&server, HOUR).await;
     let meanwhile = async {
         seconds(20).await;

@@ -5,21 +5,15 @@ use super::{
     *,
 };
 
-/// A reservation without a row.
-fn put_lone(server: &Server, address: &str, pod: &str) {
-    let owner = format!("default/{pod}");
-    server.put(fixtures::reservation(NS, address, &owner, "net1"));
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_reservation_without_a_row_goes_if_the_report_has_it() {
     let (server, _beat) = room(&[]);
-    put_lone(&server, "10.0.0.9", "alone");
-    put_lone(&server, "10.0.0.8", "back");
+    reserve(&server, "10.0.0.9", "alone");
+    reserve(&server, "10.0.0.8", "back");
     let report = reported(&server, HOUR).await;
-    server.put(reporting("back", 8).running().build());
+    server.put(reporting("back", 8).running());
     // It waits as long as the others, and nobody picked it.
-    put_lone(&server, "10.0.0.7", "other");
+    reserve(&server, "10.0.0.7", "other");
     let released = run(&server, all_of(&report), config()).await;
     let fates = released.fates();
     let fate = |address: &str| &fates.iter().find(|(it, _)| it == address).unwrap().1;
@@ -60,7 +54,7 @@ async fn a_reservation_that_admission_refuses_to_delete_is_told_beside_its_row()
 #[tokio::test(start_paused = true)]
 async fn a_reservation_alone_that_may_not_go_is_kept() {
     let (server, _beat) = room(&[]);
-    put_lone(&server, "10.0.0.9", "alone");
+    reserve(&server, "10.0.0.9", "alone");
     let report = reported(&server, HOUR).await;
     for code in [500, 403] {
         let rule = server
@@ -81,7 +75,7 @@ async fn a_reservation_alone_that_may_not_go_is_kept() {
 #[tokio::test(start_paused = true)]
 async fn reservations_that_cannot_be_listed_once_are_not_taken_for_gone() {
     let (server, _beat) = room(&[]);
-    put_lone(&server, "10.0.0.9", "alone");
+    reserve(&server, "10.0.0.9", "alone");
     let report = reported(&server, HOUR).await;
     let lists = Match::list("overlappingrangeipreservations").client("ipgc");
     server.on(lists).times(2).fail(500);
@@ -92,7 +86,7 @@ async fn reservations_that_cannot_be_listed_once_are_not_taken_for_gone() {
 #[tokio::test(start_paused = true)]
 async fn a_reservation_that_somebody_else_removed_is_gone() {
     let (server, _beat) = room(&[]);
-    put_lone(&server, "10.0.0.9", "alone");
+    reserve(&server, "10.0.0.9", "alone");
     let report = reported(&server, HOUR).await;
     server
         .delete("overlappingrangeipreservations", NS, "10.0.0.9")
@@ -102,7 +96,7 @@ async fn a_reservation_that_somebody_else_removed_is_gone() {
         Fate::Gone
     );
     // And one of that name that was made since is another.
-    put_lone(&server, "10.0.0.9", "alone");
+    reserve(&server, "10.0.0.9", "alone");
     assert_eq!(
         run(&server, all_of(&report), config()).await.only(),
         Fate::Gone
@@ -113,8 +107,8 @@ async fn a_reservation_that_somebody_else_removed_is_gone() {
 #[tokio::test(start_paused = true)]
 async fn a_failure_with_a_row_in_one_pool_is_none_of_a_reservation_in_another() {
     let (server, _beat) = room(&[(1, "gone")]);
-    server.put(fixtures::pool(NS, "10.1.0.0/24").build());
-    put_lone(&server, "10.1.0.9", "gone");
+    server.put(fixtures::pool(NS, "10.1.0.0/24"));
+    reserve(&server, "10.1.0.9", "gone");
     let report = reported(&server, HOUR).await;
     let busy = Failure::too_many_requests(60);
     server.on(Match::patch("ippools")).once().answer(busy);

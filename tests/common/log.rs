@@ -1,7 +1,5 @@
 //! The lines that are logged on the thread of a test.
 
-#![allow(dead_code, reason = "each test binary uses a part of it")]
-
 use std::{
     io,
     sync::{Arc, Mutex},

@@ -289,7 +289,7 @@ fn rows(server: &Server, pool: &str) -> Vec<String> {
 pub fn server() -> Server {
     let server = Server::new();
     server.put(fixtures::nad(NS, "net", RANGE));
-    server.put(fixtures::pool(NS, RANGE).build());
+    server.put(fixtures::pool(NS, RANGE));
     server
 }
 

@@ -1,8 +1,6 @@
 //! Nodes whose kubelets are at work, fall silent and come back; and the neighbour by whom a test
 //! shows that the collector is at work.
 
-#![allow(dead_code, reason = "each test binary uses a part of it")]
-
 use std::time::Duration;
 
 use serde_json::Value;

@@ -1,7 +1,5 @@
 //! The metrics of a run, as Prometheus would read them.
 
-#![allow(dead_code, reason = "each test binary uses a part of it")]
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use ipgc::{metrics, run::Running};
