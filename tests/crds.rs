@@ -1,5 +1,5 @@
-//! The foreign kinds: the CRDs against a table written by hand, the JSON Schemas against those that the types make, and the
-//! Rust types against objects. No server is needed; that a real one takes the CRDs is shown in the e2e tier.
+//! The foreign kinds: the JSON Schemas against those that the types make, and the Rust types against objects. The e2e tier
+//! compares the CRDs with upstream's.
 // Whether a configuration is read, and what it says.
 #![allow(clippy::option_option)]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
@@ -10,7 +10,7 @@ use ipgc::{
     api::{CRD_FILES, IpPool, NetworkAttachmentDefinition, NodeSlicePool, Reservation},
     audit,
 };
-use kube::{CustomResourceExt, Resource};
+use kube::Resource;
 use rstest::rstest;
 use schemars::{Schema, schema_for};
 use serde_json::{Value, json};
@@ -40,160 +40,9 @@ fn the_folder_has_the_crds_that_are_printed() {
     }
 }
 
-// ---- the schemas -----------------------------------------------------------------------------
-
-/// One line per node of a schema: path, type, `!` when its parent requires it.
-///
-/// Panics on every keyword that upstream's schemas do not use (`nullable`, `default`, `format`,
-/// `x-kubernetes-preserve-unknown-fields`, ...), so that a table of lines says all there is.
-fn outline(path: &str, required: bool, schema: &Value, lines: &mut Vec<String>) {
-    const KNOWN: [&str; 6] = [
-        "additionalProperties",
-        "description",
-        "items",
-        "properties",
-        "required",
-        "type",
-    ];
-    let schema = schema.as_object().expect("a schema is an object");
-    for keyword in schema.keys() {
-        assert!(
-            KNOWN.contains(&keyword.as_str()),
-            "{path} has the keyword {keyword}"
-        );
-    }
-    let kind = schema["type"].as_str().expect("every node has one type");
-    let mark = if required { "!" } else { "" };
-    lines.push(format!("{path}: {kind}{mark}"));
-
-    let needed: BTreeSet<&str> = schema
-        .get("required")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .map(|name| name.as_str().unwrap())
-        .collect();
-    let mut known = BTreeSet::new();
-    if let Some(properties) = schema.get("properties") {
-        for (name, child) in properties.as_object().unwrap() {
-            known.insert(name.as_str());
-            assert!(
-                child["description"]
-                    .as_str()
-                    .is_some_and(|text| !text.is_empty()),
-                "{path}.{name} is not described"
-            );
-            outline(
-                &format!("{path}.{name}"),
-                needed.contains(name.as_str()),
-                child,
-                lines,
-            );
-        }
-    }
-    assert!(
-        needed.is_subset(&known),
-        "{path} requires what it does not have"
-    );
-    if let Some(child) = schema.get("additionalProperties") {
-        outline(&format!("{path}.*"), false, child, lines);
-    }
-    if let Some(child) = schema.get("items") {
-        outline(&format!("{path}[]"), false, child, lines);
-    }
-}
-
 /// The CRDs.
 fn crds() -> [Value; 4] {
     CRD_FILES.map(|(_, text)| serde_yaml::from_str(text).unwrap())
-}
-
-/// The CRD of that name.
-fn crd(name: &str) -> Value {
-    let mut all = crds().into_iter();
-    all.find(|crd| crd["metadata"]["name"] == name).unwrap()
-}
-
-/// The schemas of whereabouts 0.9.4 and network-attachment-definition-client 1.7.
-#[rstest]
-#[case::pool(IpPool::crd_name(), &[
-    ": object",
-    ".spec: object",
-    ".spec.allocations: object!",
-    ".spec.allocations.*: object",
-    ".spec.allocations.*.id: string!",
-    ".spec.allocations.*.ifname: string",
-    ".spec.allocations.*.podref: string!",
-    ".spec.range: string!",
-])]
-#[case::reservation(Reservation::crd_name(), &[
-    ": object",
-    ".spec: object!",
-    ".spec.containerid: string",
-    ".spec.ifname: string",
-    ".spec.podref: string!",
-])]
-#[case::node_slice(NodeSlicePool::crd_name(), &[
-    ": object",
-    ".spec: object",
-    ".spec.range: string!",
-    ".spec.sliceSize: string!",
-    ".status: object",
-    ".status.allocations: array!",
-    ".status.allocations[]: object",
-    ".status.allocations[].nodeName: string!",
-    ".status.allocations[].sliceRange: string!",
-])]
-#[case::nad(NetworkAttachmentDefinition::crd_name(), &[
-    ": object",
-    ".spec: object",
-    ".spec.config: string",
-])]
-fn schema_is_upstreams(#[case] name: &str, #[case] expected: &[&str]) {
-    let crd = crd(name);
-    let versions = crd["spec"]["versions"].as_array().unwrap();
-    assert_eq!(versions.len(), 1);
-    let version = versions[0].as_object().unwrap();
-    let keys: Vec<&str> = version.keys().map(String::as_str).collect();
-    // No subresources, no printer columns, no selectable fields.
-    assert_eq!(keys, ["name", "schema", "served", "storage"]);
-    assert_eq!(version["served"], true);
-    assert_eq!(version["storage"], true);
-
-    let mut lines = Vec::new();
-    let schema = &version["schema"]["openAPIV3Schema"];
-    assert!(schema["description"].is_string());
-    outline("", false, schema, &mut lines);
-    assert_eq!(lines, expected);
-}
-
-/// `group/version kind plural singular [short name]`.
-#[rstest]
-#[case::pool("whereabouts.cni.cncf.io/v1alpha1 IPPool ippools ippool")]
-#[case::reservation(
-    "whereabouts.cni.cncf.io/v1alpha1 OverlappingRangeIPReservation \
-     overlappingrangeipreservations overlappingrangeipreservation"
-)]
-#[case::node_slice("whereabouts.cni.cncf.io/v1alpha1 NodeSlicePool nodeslicepools nodeslicepool")]
-#[case::nad(
-    "k8s.cni.cncf.io/v1 NetworkAttachmentDefinition \
-     network-attachment-definitions network-attachment-definition net-attach-def"
-)]
-fn names_are_upstreams(#[case] row: &str) {
-    let words: Vec<&str> = row.split(' ').collect();
-    let (group, version) = words[0].split_once('/').unwrap();
-    let name = format!("{}.{group}", words[2]);
-    let crd = crd(&name);
-    assert_eq!(crd["metadata"], json!({ "name": name }));
-    let spec = &crd["spec"];
-    assert_eq!(spec["group"], group);
-    assert_eq!(spec["scope"], "Namespaced");
-    assert_eq!(spec["versions"][0]["name"], version);
-    let mut names = json!({ "kind": words[1], "plural": words[2], "singular": words[3] });
-    if let Some(short_name) = words.get(4) {
-        names["shortNames"] = json!([short_name]);
-    }
-    assert_eq!(spec["names"], names);
 }
 
 #[test]

@@ -88,23 +88,12 @@ impl LiveNode {
         .await
     }
 
-    /// The report of the kubelet after its machine was booted.
-    pub async fn boot(&self, id: &str) -> Result<()> {
-        let info = json!({"bootID": id, "machineID": self.name, "systemUUID": self.name});
-        self.patch_status(json!({"status": {"nodeInfo": info}}))
-            .await
-    }
-
     async fn report(&self, condition: &Value) -> Result<()> {
         let mut condition = condition.clone();
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         condition["lastTransitionTime"] = json!(now);
         condition["lastHeartbeatTime"] = json!(now);
-        self.patch_status(json!({"status": {"conditions": [condition]}}))
-            .await
-    }
-
-    async fn patch_status(&self, status: Value) -> Result<()> {
+        let status = json!({"status": {"conditions": [condition]}});
         Api::<Node>::all(self.client.clone())
             .patch_status(&self.name, &PatchParams::default(), &Patch::Merge(status))
             .await

@@ -1,35 +1,10 @@
-//! A pod that is forced away, and what a free leaves in its pool.
+//! What a free leaves in its pool.
 
-use std::time::{Duration, Instant};
-
-use e2e::{Error, Result, pods::End, pools::pools, wait};
+use e2e::{Error, Result, pods::End, pools::pools};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::support::{POOL, Scene, rows, wait_of};
-
-/// Nobody stopped the sandbox for sure: the address is kept until a live kubelet must have.
-#[tokio::test]
-async fn a_forced_deletion_waits_for_the_kubelet_first() -> Result<()> {
-    let (scene, network) = Scene::with_network("forced").await?;
-    let collecting = scene.collect().await?;
-    let started = scene.start("web-0", &network).await?;
-    let ended = Instant::now();
-    scene.namespace.force_delete_pod("web-0").await?;
-
-    let held = rows([(1, &started.sandbox, "net1")]);
-    let read = || scene.namespace.rows(POOL);
-    let margin = Duration::from_millis(300);
-    let while_waiting = wait_of(1).saturating_sub(ended.elapsed() + margin);
-    wait::holds_for("the row", while_waiting, read, |rows| *rows == held).await?;
-    scene.namespace.wait_offsets(POOL, &[]).await?;
-    let took = ended.elapsed();
-    assert!(took >= wait_of(1), "freed after {took:?}");
-    scene.namespace.wait_reservations(&[]).await?;
-    let counted = collecting.end().await;
-    assert_eq!((counted["rows_freed"], counted["patches_sent"]), (1, 1));
-    Ok(())
-}
+use crate::support::{POOL, Scene};
 
 /// Of a field that somebody applied the owner is still known, so that leaving it out takes it away.
 #[tokio::test]

@@ -50,26 +50,6 @@ async fn an_address_whose_del_was_lost_is_given_back_after_the_cooldown() -> Res
 }
 
 #[tokio::test]
-async fn a_del_that_was_not_lost_leaves_nothing_to_do() -> Result<()> {
-    let (scene, network) = Scene::with_network("kept-del").await?;
-    let collecting = scene.collect().await?;
-    let gone = scene.start("web-0", &network).await?;
-    let stays = scene.start("web-1", &network).await?;
-    scene.cni.del(&network, &gone.sandbox, "net1").await?;
-    scene.namespace.end_pod("web-0", End::Succeeded).await?;
-
-    let held = rows([(2, &stays.sandbox, "net1")]);
-    scene
-        .keeps("the other pod's row", COOLDOWN * 2, &held)
-        .await?;
-    scene.namespace.wait_reservations(&["10.1.0.2"]).await?;
-    let counted = collecting.end().await;
-    assert_eq!(counted["patches_sent"], 0);
-    assert_eq!(scene.pod_events().await?, [""; 0]);
-    Ok(())
-}
-
-#[tokio::test]
 async fn three_interfaces_on_one_network_give_back_three_addresses() -> Result<()> {
     let (scene, network) = Scene::with_network("three").await?;
     let collecting = scene.collect().await?;
@@ -92,34 +72,6 @@ async fn three_interfaces_on_one_network_give_back_three_addresses() -> Result<(
         )
     };
     assert_eq!(scene.pod_events().await?, addresses.map(event));
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_network_name_is_a_domain_of_its_own() -> Result<()> {
-    let scene = Scene::new("domain").await?;
-    let plain = Network::range("plain", RANGE);
-    let blue = Network::range("blue-net", RANGE).network_name("blue");
-    scene.attach(&plain).await?;
-    scene.attach(&blue).await?;
-    let collecting = scene.collect().await?;
-    // The same address twice, legitimately.
-    let stays = scene.start_pod(&plan("stays", "plain"), &[&plain]).await?;
-    let goes = scene.start_pod(&plan("goes", "blue-net"), &[&blue]).await?;
-    assert_eq!(stays.addresses, goes.addresses);
-    let both = ["10.1.0.1", "blue-10.1.0.1"];
-    scene.namespace.wait_reservations(&both).await?;
-
-    scene.namespace.end_pod("goes", End::Succeeded).await?;
-    scene
-        .namespace
-        .wait_offsets("blue-10.1.0.0-24", &[])
-        .await?;
-    scene.namespace.wait_reservations(&["10.1.0.1"]).await?;
-    let held = rows([(1, &stays.sandbox, "net1")]);
-    assert_eq!(scene.namespace.rows(POOL).await?, held);
-    let counted = collecting.end().await;
-    assert_eq!(counted["rows_freed"], 1);
     Ok(())
 }
 

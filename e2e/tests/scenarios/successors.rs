@@ -10,7 +10,6 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Instant,
 };
 
 use e2e::{
@@ -216,30 +215,5 @@ async fn a_pod_that_comes_back_at_once_keeps_its_address_until_its_own_end() -> 
     scene.only(&[]).await?;
     let counted = collecting.end().await;
     assert_eq!((counted["rows_freed"], counted["patches_sent"]), (1, 1));
-    Ok(())
-}
-
-/// A name that comes back while its old row waits, and ends again: the row waits for both.
-#[tokio::test]
-async fn a_row_waits_for_the_last_of_two_incarnations() -> Result<()> {
-    let (scene, network) = Scene::with_network("twice").await?;
-    let collecting = scene.collect().await?;
-    scene.start("web-0", &network).await?;
-    scene.namespace.force_delete_pod("web-0").await?;
-    let second = scene.start("web-0", &network).await?;
-    let ended = Instant::now();
-    scene.namespace.force_delete_pod("web-0").await?;
-    scene.namespace.wait_offsets(POOL, &[]).await?;
-    let took = ended.elapsed();
-    assert!(took >= wait_of(1), "freed after {took:?}");
-    assert_eq!(second.addresses, [address("10.1.0.1")]);
-    scene.namespace.wait_reservations(&[]).await?;
-    let counted = collecting.end().await;
-    assert_eq!(counted["rows_freed"], 1);
-    assert_eq!(
-        scene.pod_events().await?,
-        ["Normal IPAddressGarbageCollected web-0 \
-          successful cleanup of IP address [10.1.0.1] from network net-a"]
-    );
     Ok(())
 }
