@@ -197,19 +197,15 @@ async fn a_slice_of_a_node_is_followed_through_its_node_slice_pool() {
     let bench = Bench::start(server).await;
     let row =
         |pool: fixtures::PoolBuilder| pool.row(1, &fixtures::sandbox(1), "default/web-0", "net1");
-    bench
-        .server
-        .put(row(fixtures::pool(NS, "10.8.3.0/24").name(name)));
-    bench.server.put(fixtures::reservation(
+    bench.put(row(fixtures::pool(NS, "10.8.3.0/24").name(name)));
+    bench.put(fixtures::reservation(
         NS,
         "sliced-10.8.3.1",
         "default/web-0",
         "net1",
     ));
     let pod = fixtures::pod(NS, "web-0").node("node-1").networks("net");
-    bench
-        .server
-        .put(pod.reports("default/net", "net1", &["10.8.3.1"]).running());
+    bench.put(pod.reports("default/net", "net1", &["10.8.3.1"]).running());
     // The first sweep learns which pools and slices there are.
     tokio::time::sleep(Duration::from_secs(10)).await;
     bench.kubelet().terminate_pod(NS, "web-0").await;

@@ -38,14 +38,8 @@ async fn bench(delay: Duration) -> Bench {
         run_pod(&server, name, *offset);
     }
     let bench = Bench::long_since(server, seldom()).await;
-    bench
-        .server
-        .on(Match::get("ippools").name(SLOW))
-        .delay(delay);
-    bench
-        .server
-        .on(Match::patch("ippools").name(SLOW))
-        .delay(delay);
+    bench.on(Match::get("ippools").name(SLOW)).delay(delay);
+    bench.on(Match::patch("ippools").name(SLOW)).delay(delay);
     bench
 }
 
@@ -137,7 +131,6 @@ async fn reservations_of_a_slow_namespace_hold_up_no_others() {
     server.put(pod.running());
     let bench = Bench::long_since(server, seldom()).await;
     bench
-        .server
         .on(Match::resource(ORIP).namespace("other"))
         .delay(LATE);
     let kubelet = bench.kubelet();

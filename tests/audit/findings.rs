@@ -183,9 +183,7 @@ async fn what_a_pod_that_lives_has_left_behind_is_told_apart() {
 
 #[tokio::test]
 async fn rows_and_objects_that_cannot_be_read_are_told() {
-    let server = server();
-    put_pool(&server, &[LIVE]);
-    server.put(pod("web-1", 1));
+    let server = live_one();
     server.edit("ippools", NS, POOL, |pool| {
         let rows = &mut pool["spec"]["allocations"];
         rows["2"] = fixtures::row("short", "default/web-1", "net1");
@@ -279,9 +277,7 @@ async fn an_exemption_that_nobody_understands_keeps_the_pool_and_is_told() {
 /// A duplicate may hide behind it.
 #[tokio::test]
 async fn what_a_definition_that_cannot_be_read_hides_is_told() {
-    let server = server();
-    put_pool(&server, &[LIVE]);
-    server.put(pod("web-1", 1));
+    let server = live_one();
     server.put(pod("web-2", 1));
     assert_eq!(
         report(&server).await.findings[0].problem,

@@ -20,7 +20,7 @@ fn put_row(server: &Server, network: &str, podref: Option<&str>) {
     if let Some(podref) = podref {
         pool = pool.row(5, &fixtures::sandbox(5), podref, "net1");
         let name = format!("{network}-10.0.0.5");
-        reserve(&server, &name, podref);
+        reserve(server, &name, podref);
     }
     server.put(pool);
 }
@@ -293,9 +293,7 @@ async fn what_a_deleted_pod_has_given_back_is_another_s_to_have() {
 
 #[tokio::test]
 async fn an_address_in_use_that_no_row_holds_is_found() {
-    let server = server();
-    put_pool(&server, &[LIVE]);
-    server.put(pod("web-1", 1));
+    let server = live_one();
     server.put(pod("web-9", 9));
     let report = report(&server).await;
     let finding = only(&report);

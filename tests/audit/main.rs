@@ -135,6 +135,14 @@ fn put_pool(server: &Server, rows: &[(u64, &str)]) {
     server.put(pool);
 }
 
+/// A cluster with a live row and its reservation.
+fn live_one() -> Server {
+    let server = server();
+    put_pool(&server, &[LIVE]);
+    server.put(pod("web-1", 1));
+    server
+}
+
 /// A cluster with a live row, a stale one, and the reservations of both.
 fn shop() -> Server {
     let server = server();

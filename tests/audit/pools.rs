@@ -43,9 +43,7 @@ async fn a_pool_that_cannot_be_read_stands_alone_and_hides_no_row() {
 
 #[tokio::test]
 async fn a_pool_that_no_definition_leads_to_may_be_removed_once_it_is_empty() {
-    let server = server();
-    put_pool(&server, &[LIVE]);
-    server.put(pod("web-1", 1));
+    let server = live_one();
     server.put(fixtures::pool("other", "10.9.0.0/24"));
     let finding = only(&live(&server).await.unwrap()).clone();
     assert_eq!(finding.problem, Problem::PoolWithoutDefinition);

@@ -164,9 +164,7 @@ async fn a_range_of_single_addresses_is_full_by_design(#[case] definitions: &[Va
 /// whereabouts cannot read its range either, and leads nowhere. Of its own pool nobody knows that for long.
 #[tokio::test]
 async fn a_definition_whose_range_cannot_be_read_is_named_and_hides_no_other_pool() {
-    let server = server();
-    put_pool(&server, &[LIVE]);
-    server.put(pod("web-1", 1));
+    let server = live_one();
     define(&server, "bad", &json!({ "range": "10.1.0.0" }));
     server.put(fixtures::pool(NS, "10.9.0.0/24"));
     let old = fixtures::pool(NS, "10.1.0.0/24");
@@ -303,9 +301,7 @@ async fn a_static_address_that_a_pool_hands_out_is_told_with_exclude(
     #[case] range: &str,
     #[case] named: usize,
 ) {
-    let server = server();
-    put_pool(&server, &[LIVE]);
-    server.put(pod("web-1", 1));
+    let server = live_one();
     let fixed = json!({ "range": range, "addresses": [{ "address": "10.0.0.7/24" }, { "address": "10.5.0.7/24" }] });
     define(&server, "fixed", &fixed);
     let web = fixtures::pod(NS, "web-2")

@@ -8,9 +8,7 @@ use rstest::rstest;
 #[case::of_another(Some("default/other"), "its reservation is of default/other")]
 #[tokio::test]
 async fn a_live_row_wants_a_reservation(#[case] of: Option<&str>, #[case] says: &str) {
-    let server = server();
-    put_pool(&server, &[LIVE]);
-    server.put(pod("web-1", 1));
+    let server = live_one();
     server.put(pod("other", 3).reports("default/net", "net2", &["10.0.0.4"]));
     let pool = server.edit("ippools", NS, POOL, |pool| {
         for key in ["3", "4"] {
@@ -39,9 +37,7 @@ async fn a_live_row_wants_a_reservation(#[case] of: Option<&str>, #[case] says: 
 
 /// As an old CRD keeps it, which drops the podref.
 async fn with_spec(spec: serde_json::Value) -> Report {
-    let server = server();
-    put_pool(&server, &[LIVE]);
-    server.put(pod("web-1", 1));
+    let server = live_one();
     server.edit("overlappingrangeipreservations", NS, "10.0.0.1", |it| {
         it["spec"] = spec;
     });
@@ -87,9 +83,7 @@ async fn a_reservation_alone_of_nobody_knows_whom_cannot_be_read(
     #[case] says: &str,
     #[case] command: Option<&str>,
 ) {
-    let server = server();
-    put_pool(&server, &[LIVE]);
-    server.put(pod("web-1", 1));
+    let server = live_one();
     let mut lone = fixtures::reservation(NS, "10.0.0.8", "", "");
     lone["spec"] = spec;
     server.put(lone);
@@ -114,9 +108,7 @@ async fn where_nothing_is_reserved_no_reservation_is_missing() {
 
 #[tokio::test]
 async fn a_reservation_without_a_row_is_orphaned() {
-    let server = server();
-    put_pool(&server, &[LIVE]);
-    server.put(pod("web-1", 1));
+    let server = live_one();
     reserve(&server, "10.0.0.8", "default/gone");
     // Of a pod that lives and has it, and of one whose status is not there yet: both are needed.
     reserve(&server, "10.0.0.9", "default/young");
@@ -140,9 +132,7 @@ async fn a_reservation_without_a_row_is_orphaned() {
 /// The row is in a pool that was a node's slice once, and is read as of a network of that node's name now.
 #[tokio::test]
 async fn a_reservation_whose_row_is_in_a_former_slice_is_not_alone() {
-    let server = server();
-    put_pool(&server, &[LIVE]);
-    server.put(pod("web-1", 1));
+    let server = live_one();
     let former = fixtures::pool(NS, RANGE).network_name("node-1");
     server.put(former.row_of(9, "default/web-1"));
     reserve(&server, "10.0.0.9", "default/web-1");

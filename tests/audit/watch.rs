@@ -156,7 +156,7 @@ fn give(server: &Server, offset: u64, podref: &str) {
             fixtures::row(&fixtures::sandbox(offset + 100), podref, "net1");
     });
     let address = format!("10.0.0.{offset}");
-    reserve(&server, &address, podref);
+    reserve(server, &address, podref);
 }
 
 #[tokio::test(start_paused = true)]

@@ -91,28 +91,21 @@ async fn a_report_of_the_future_is_of_now() {
     assert!(released.took.as_secs() >= W - 1, "{:?}", released.took);
 }
 
+#[rstest]
+#[case::before(0)]
+#[case::while_it_waits(W - 20)]
 #[tokio::test(start_paused = true)]
-async fn a_row_that_was_adopted_since_is_another_one() {
-    let (server, _beat) = room(&[(1, "web-0")]);
-    let report = reported(&server, HOUR).await;
-    common::nodes::adopt(&server, POOL, "1");
-    let released = run(&server, all_of(&report), config()).await;
-    assert_eq!(released.only(), Fate::Gone);
-    assert_eq!(rows(&server), ["1"]);
-    assert_eq!(writes(&server), 0, "{}", server.requests());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_row_that_is_adopted_while_it_waits_stays() {
+async fn a_row_that_was_adopted_since_is_another_one(#[case] after: u64) {
     let (server, _beat) = room(&[(1, "web-0")]);
     let report = reported(&server, HOUR).await;
     let meanwhile = async {
-        seconds(W - 20).await;
+        seconds(after).await;
         common::nodes::adopt(&server, POOL, "1");
     };
     let (released, ()) = tokio::join!(run(&server, all_of(&report), config()), meanwhile);
     assert_eq!(released.only(), Fate::Gone);
     assert_eq!(rows(&server), ["1"]);
+    assert_eq!(writes(&server), 0, "{}", server.requests());
 }
 
 #[rstest]

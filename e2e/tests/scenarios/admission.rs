@@ -15,6 +15,7 @@ use kube::{
     Api,
     api::{DeleteParams, PostParams},
 };
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::support::{POOL, Scene, plan};
@@ -113,7 +114,14 @@ fn read<K: serde::de::DeserializeOwned>(object: Value) -> K {
 }
 
 /// One pool of two is refused, and a reservation.
-async fn one_object_is_refused(prefix: &str, reason: Option<&str>) -> Result<()> {
+#[rstest]
+#[case::invalid("invalid", None)]
+#[case::forbidden("forbidden", Some("Forbidden"))]
+#[tokio::test]
+async fn a_pool_and_a_reservation_that_a_policy_refuses_keep_no_others(
+    #[case] prefix: &str,
+    #[case] reason: Option<&str>,
+) -> Result<()> {
     let (scene, network) = Scene::with_network(prefix).await?;
     let other = Network::range("net-b", "10.2.0.0/24");
     scene.attach(&other).await?;
@@ -166,17 +174,14 @@ async fn one_object_is_refused(prefix: &str, reason: Option<&str>) -> Result<()>
     Ok(())
 }
 
+#[rstest]
+#[case::invalid("immutable", None)]
+#[case::forbidden("unclaimed", Some("Forbidden"))]
 #[tokio::test]
-async fn a_pool_and_a_reservation_that_a_policy_refuses_keep_no_others() -> Result<()> {
-    one_object_is_refused("invalid", None).await
-}
-
-#[tokio::test]
-async fn nor_where_the_policy_says_forbidden() -> Result<()> {
-    one_object_is_refused("forbidden", Some("Forbidden")).await
-}
-
-async fn podrefs_are_immutable(prefix: &str, reason: Option<&str>) -> Result<()> {
+async fn reservations_whose_podref_is_immutable_are_left_and_all_else_goes(
+    #[case] prefix: &str,
+    #[case] reason: Option<&str>,
+) -> Result<()> {
     const RETURNING: [&str; 5] = ["web-0", "web-1", "web-2", "web-3", "web-4"];
     let (scene, network) = Scene::with_network(prefix).await?;
     let config = Config {
@@ -236,16 +241,6 @@ async fn podrefs_are_immutable(prefix: &str, reason: Option<&str>) -> Result<()>
     );
     assert_eq!(counted["retries_exhausted"], 0);
     Ok(())
-}
-
-#[tokio::test]
-async fn reservations_whose_podref_is_immutable_are_left_and_all_else_goes() -> Result<()> {
-    podrefs_are_immutable("immutable", None).await
-}
-
-#[tokio::test]
-async fn and_where_that_policy_says_forbidden() -> Result<()> {
-    podrefs_are_immutable("unclaimed", Some("Forbidden")).await
 }
 
 /// The exemptions of docs/operations.md: all others are refused, and ipgc is not.
