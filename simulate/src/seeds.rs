@@ -10,55 +10,44 @@ use crate::{
     story::{Deed, Fault, Immutable, Kind, Net, Owner, Release, Step, Story},
 };
 
+/// A network of one range.
+const PLAIN: Net = Net {
+    name: "plain",
+    network_name: None,
+    ranges: &["10.1.0.0/28"],
+    slices: &[],
+    reserves: true,
+    of_claims: false,
+};
+
 /// All networks that a story may have.
 const NETS: [Net; 6] = [
-    Net {
-        name: "plain",
-        network_name: None,
-        ranges: &["10.1.0.0/28"],
-        slices: &[],
-        reserves: true,
-        of_claims: false,
-    },
+    PLAIN,
     Net {
         name: "blue",
         network_name: Some("blue"),
-        ranges: &["10.1.0.0/28"],
-        slices: &[],
-        reserves: true,
-        of_claims: false,
+        ..PLAIN
     },
     Net {
         name: "alone",
-        network_name: None,
         ranges: &["10.2.0.0/28"],
-        slices: &[],
         reserves: false,
-        of_claims: false,
+        ..PLAIN
     },
     Net {
         name: "dual",
-        network_name: None,
         ranges: &["10.3.0.0/28", "fd00:3::/124"],
-        slices: &[],
-        reserves: true,
-        of_claims: false,
+        ..PLAIN
     },
     Net {
         name: "wide",
-        network_name: None,
         ranges: &["10.1.0.0/27"],
-        slices: &[],
-        reserves: true,
-        of_claims: false,
+        ..PLAIN
     },
     Net {
         name: "six",
-        network_name: None,
         ranges: &["fd00:6::/124"],
-        slices: &[],
-        reserves: true,
-        of_claims: false,
+        ..PLAIN
     },
 ];
 
@@ -66,11 +55,9 @@ const NETS: [Net; 6] = [
 const SLICED: [Net; 2] = [
     Net {
         name: "sliced",
-        network_name: None,
         ranges: &["10.4.0.0/27"],
         slices: &["10.4.0.0/29", "10.4.0.8/29", "10.4.0.16/29", "10.4.0.24/29"],
-        reserves: true,
-        of_claims: false,
+        ..PLAIN
     },
     Net {
         name: "cut",
@@ -78,18 +65,16 @@ const SLICED: [Net; 2] = [
         ranges: &["10.5.0.0/27"],
         slices: &["10.5.0.0/29", "10.5.0.8/29", "10.5.0.16/29", "10.5.0.24/29"],
         reserves: false,
-        of_claims: false,
+        ..PLAIN
     },
 ];
 
 /// A network that pods get by a ResourceClaim.
 const CLAIMED: Net = Net {
     name: "claimed",
-    network_name: None,
     ranges: &["10.6.0.0/28"],
-    slices: &[],
-    reserves: true,
     of_claims: true,
+    ..PLAIN
 };
 
 impl Story {

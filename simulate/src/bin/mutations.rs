@@ -54,7 +54,7 @@ const EDITS: [Edit; 28] = [
     [
         "a silent kubelet counts as alive",
         "core/src/clearance.rs",
-        "Standing::Silent => self.held_by(node, end, wait),",
+        "Standing::Silent => self.held_by(&[node], end, wait),",
         "Standing::Silent => Clearance::new(Grade::Witnessed, Wait::Until(end + wait)),",
     ],
     [
