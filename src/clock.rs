@@ -1,11 +1,10 @@
 //! The one place where moments come from: tokio's clock, which tests can pause. The wall clock, by which nothing is
-//! waited for, since it may jump. And the CPU time of work.
+//! waited for, since it may jump.
 
 use std::{cell::RefCell, time::Duration};
 
 use ipgc_core::time::Moment;
 use jiff::Timestamp;
-use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
 /// Turns the runtime's clock into the [`Moment`]s that the core reckons with.
@@ -53,12 +52,4 @@ pub fn wall() -> Timestamp {
 /// From now on the wall clock of this thread is this one, so that a run can be repeated, and the clock can jump.
 pub fn set_wall(wall: impl Fn() -> Timestamp + 'static) {
     WALL.set(Box::new(wall));
-}
-
-/// CPU time of this thread so far. Of two moments without an await in between, the difference is what was
-/// done there, whatever else the machine did meanwhile.
-pub fn cpu_time() -> Duration {
-    let spent = clock_gettime(ClockId::ThreadCPUTime);
-    // Neither is ever negative.
-    Duration::try_from(spent).unwrap_or_default()
 }

@@ -110,7 +110,7 @@ mod tests {
         let server = Server::new();
         let clock = crate::clock::Clock::start();
         // Nobody took part in an election yet.
-        let epoch = tokio::sync::watch::channel(0).1;
+        let epoch = tokio::sync::watch::Sender::default().subscribe();
         let (elector, standing_by) = Elector::new(server.client(), "ns", "a", clock, epoch);
         let name = |client: Client| Api::<Pod>::namespaced(client, "shop");
         let all = DeleteParams::default();

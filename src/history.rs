@@ -5,27 +5,33 @@
 //! begins, a list is read after it.
 
 use std::{
-    sync::{Mutex, OnceLock, Weak},
+    sync::{OnceLock, Weak},
     time::Duration,
 };
 
-use http::Request;
 use ipgc_core::history::{Asked, Heard, Versions};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
-use kube::{Client, Resource, api::ListParams};
-use serde::Deserialize;
+use kube::{
+    Client, Resource,
+    api::{ListParams, ObjectList, Request},
+    core::request,
+};
+use serde::{Deserialize, de::DeserializeOwned};
 use tokio::{sync::watch, time::sleep};
 use tracing::{debug, warn};
 
-use crate::{backoff::Backoff, calls::call, lock::lock};
+use crate::{
+    backoff::Backoff,
+    calls::{CallError, PAGE, call, next_page},
+};
 
 type OnBack = Box<dyn Fn(&str) + Send + Sync>;
+type Built = Result<http::Request<Vec<u8>>, request::Error>;
 
 /// The versions of all lists of one run.
 #[derive(Default)]
 pub struct History {
-    versions: Mutex<Versions>,
-    epoch: watch::Sender<u64>,
+    versions: watch::Sender<Versions>,
     on_back: OnceLock<OnBack>,
 }
 
@@ -45,15 +51,20 @@ impl History {
     /// A page of a list is asked for. Only the first one tells: later ones are as old as that.
     pub fn ask<K: Resource<DynamicType = ()>>(&self, page: &ListParams) -> Option<Asked> {
         let is_first = page.continue_token.is_none();
-        is_first.then(|| lock(&self.versions).ask(&K::url_path(&(), None), None))
+        is_first.then(|| self.versions.borrow().ask(&K::url_path(&(), None), None))
     }
 
-    /// The page is there. False where it was asked for before the data went back, or shows that it did.
-    pub fn hear(&self, asked: Option<&Asked>, page: &ListMeta) -> bool {
+    /// The page is there, and shows whether the data went back.
+    pub fn hear(&self, asked: Option<&Asked>, page: &ListMeta) {
         let (Some(asked), Some(version)) = (asked, page.resource_version.as_deref()) else {
-            return true;
+            return;
         };
-        let heard = lock(&self.versions).hear(asked, version);
+        let mut heard = Heard::Forward;
+        // The act comes before anybody is told.
+        self.versions.send_if_modified(|versions| {
+            heard = versions.hear(asked, version);
+            false
+        });
         if let Heard::Back(from, to) = heard {
             let note = format!(
                 "the API server's data went back in time, from version {from} to {to}, as when etcd is restored \
@@ -63,28 +74,52 @@ impl History {
             if let Some(act) = self.on_back.get() {
                 act(&note);
             }
-            self.epoch.send_modify(|epoch| *epoch += 1);
+            self.versions.send_modify(|_| ());
         }
-        heard == Heard::Forward
+    }
+
+    /// Reads all pages of a list, of all namespaces or of one, and gives its objects to `each`. `begin` makes the
+    /// request for a page.
+    ///
+    /// # Errors
+    /// When a page cannot be read. Some objects may have been given by then.
+    pub async fn read<K: Resource<DynamicType = ()>, T: DeserializeOwned + Clone>(
+        &self,
+        client: &Client,
+        namespace: Option<&str>,
+        begin: fn(&Request, &ListParams) -> Built,
+        mut each: impl FnMut(T),
+    ) -> Result<(), CallError> {
+        let list = Request::new(K::url_path(&(), namespace));
+        let mut next = Some(ListParams::default().limit(PAGE));
+        while let Some(params) = next {
+            let asked = self.ask::<K>(&params);
+            let request = begin(&list, &params).map_err(kube::Error::BuildRequest)?;
+            let page: ObjectList<T> = call(client.request(request)).await?;
+            self.hear(asked.as_ref(), &page.metadata);
+            next = next_page(&params, &page.metadata);
+            page.items.into_iter().for_each(&mut each);
+        }
+        Ok(())
     }
 
     /// How often the data went back.
     pub fn epoch(&self) -> u64 {
-        lock(&self.versions).epoch()
+        self.versions.borrow().epoch()
     }
 
     /// Tells whenever the data goes back.
-    pub fn subscribe(&self) -> watch::Receiver<u64> {
-        self.epoch.subscribe()
+    pub fn subscribe(&self) -> watch::Receiver<Versions> {
+        self.versions.subscribe()
     }
 
     /// The version at which this request for a watch takes it up, if it does.
-    pub fn ask_for_watch<B>(&self, watch: &Request<B>) -> Option<Asked> {
+    pub fn ask_for_watch<B>(&self, watch: &http::Request<B>) -> Option<Asked> {
         let query = watch.uri().query()?;
         let mut parameters = query.split('&');
         let version = parameters.find_map(|it| it.strip_prefix("resourceVersion="))?;
         let version = version.parse().ok();
-        Some(lock(&self.versions).ask(watch.uri().path(), version))
+        Some(self.versions.borrow().ask(watch.uri().path(), version))
     }
 
     /// A watch of `path` has begun: looks whether the data went back since the version that it began at, until that
@@ -92,7 +127,7 @@ impl History {
     pub async fn look(this: Weak<Self>, client: Client, path: String, asked: Asked) {
         let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
         while let Some(history) = this.upgrade() {
-            let request = kube::core::Request::new(&path);
+            let request = Request::new(&path);
             let Ok(request) = request.list_metadata(&ListParams::default().limit(1)) else {
                 return;
             };

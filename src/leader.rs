@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use ipgc_core::{
     election::{Candidate, Record, Step, Timing},
+    history::Versions,
     time::Moment,
 };
 use k8s_openapi::{
@@ -153,7 +154,7 @@ pub struct Elector {
     /// The Lease as we wrote it last. It is written again without a read before, as long as nobody else writes.
     own: Option<Lease>,
     /// Tells when the API server's data went back in time.
-    epoch: watch::Receiver<u64>,
+    epoch: watch::Receiver<Versions>,
 }
 
 impl Elector {
@@ -163,7 +164,7 @@ impl Elector {
         namespace: &str,
         instance: &str,
         clock: Clock,
-        epoch: watch::Receiver<u64>,
+        epoch: watch::Receiver<Versions>,
     ) -> (Self, Leadership) {
         let timing = Timing::default();
         let (sender, state) = watch::channel(State::default());

@@ -124,14 +124,14 @@ pub async fn once(
 ) -> Result<Summary, String> {
     let mut survey = None;
     let add_budget = config.policy.add_budget;
-    let mut phase = running.phase();
+    let mut phase = running.vitals.phase.subscribe();
     let result = tokio::select! {
         () = stop => Ok(()),
         // The run tells why below.
         _ = phase.wait_for(|phase| *phase == Phase::Done) => Ok(()),
         result = work(&running, wait, add_budget, &mut survey) => result,
     };
-    let vitals = Arc::clone(running.vitals());
+    let vitals = Arc::clone(&running.vitals);
     let outlook = *vitals.outlook.borrow();
     running.stop();
     running.done().await?;
@@ -157,9 +157,9 @@ async fn work(
     add_budget: Duration,
     survey: &mut Option<Arc<SweepReport>>,
 ) -> Result<(), String> {
-    let vitals = running.vitals();
+    let vitals = &running.vitals;
     let mut outlook = vitals.outlook.subscribe();
-    let mut sweeps = running.sweeps();
+    let mut sweeps = running.vitals.sweeps.subscribe();
     let surveyed = async {
         outlook.wait_for(|it| it.is_surveyed).await.ok()?;
         let first = sweeps.wait_for(|it| it.swept.is_some()).await.ok()?;

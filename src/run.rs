@@ -30,14 +30,14 @@ use crate::{
         evidence::SharedEvidence,
         gate::Gate,
         intake::{NadSink, NodeSink, PodSink},
-        nodes::{Interest, NodeKeeper},
+        nodes::NodeKeeper,
         planner::Planning,
         pool_api::PoolApi,
         prover::Prover,
         refusals::Refusals,
         release::Releaser,
         reservation_api::ReservationApi,
-        sweep::{SweepHealth, SweepRequests, Sweeper},
+        sweep::Sweeper,
     },
     config::Config,
     guard::{read_only, while_leading},
@@ -58,19 +58,22 @@ const DRAIN_EVENTS: Duration = Duration::from_secs(1);
 
 /// A collector that was not started yet.
 pub struct Collector {
-    requests: Client,
+    /// The client for requests, by which they are counted.
+    pub requests: Client,
+    /// The run as it is seen from outside, before it starts and from then on.
+    pub vitals: Arc<Vitals>,
     watches: Client,
     config: Config,
     freshness: Arc<Freshness>,
     history: Arc<History>,
     elector: Option<Elector>,
     gate: Arc<Gate>,
-    vitals: Arc<Vitals>,
 }
 
 /// A collector that runs. Dropping it does not stop it.
 pub struct Running {
-    vitals: Arc<Vitals>,
+    /// The run as it is seen from outside.
+    pub vitals: Arc<Vitals>,
     stop: CancellationToken,
     task: JoinHandle<Result<(), String>>,
 }
@@ -114,39 +117,21 @@ impl Collector {
         }
     }
 
-    /// The run as it is seen from outside, before it starts and from then on.
-    pub fn vitals(&self) -> &Arc<Vitals> {
-        &self.vitals
-    }
-
-    /// The client for requests, by which they are counted.
-    pub fn requests(&self) -> &Client {
-        &self.requests
-    }
-
     /// Starts the run on the current tokio runtime.
     pub fn start(self) -> Running {
         let stop = CancellationToken::new();
         let vitals = self.vitals.clone();
         vitals.phase.send_replace(Phase::Starting);
-        let run = self.run(stop.clone());
-        Running {
-            vitals,
-            stop,
-            task: tokio::spawn(run),
-        }
-    }
-
-    async fn run(self, stop: CancellationToken) -> Result<(), String> {
-        let _done = Done(self.vitals.clone());
-        self.stages(stop).await
+        let task = tokio::spawn(self.run(stop.clone()));
+        Running { vitals, stop, task }
     }
 
     #[expect(
         clippy::too_many_lines,
         reason = "one thing after the other, each said once"
     )]
-    async fn stages(self, stop: CancellationToken) -> Result<(), String> {
+    async fn run(self, stop: CancellationToken) -> Result<(), String> {
+        let _done = Done(self.vitals.clone());
         let Self {
             requests,
             watches,
@@ -187,68 +172,73 @@ impl Collector {
         let requests = patient(asks_twice(while_leading(requests, leadership.clone())));
         // Its room is taken only by what is in it.
         let (planner, inputs) = mpsc::channel(config.queue_capacity.max(1));
-        let node_news = Arc::new(Notify::new());
-        let (interest, interested) = watch::channel(Interest::default());
-        let sweeps = Arc::new(SweepRequests::default());
         let tasks = TaskTracker::new();
 
-        let distrusted = evidence.clone();
-        // The history outlives the run, and must not hold the sender of events for so long.
-        let told = Arc::new(events.clone());
-        let teller = Arc::downgrade(&told);
-        let (lost, went_back) = (freshness.clone(), counters.clone());
-        history.on_back(move |note| {
-            let mut evidence = distrusted.lock();
-            lost.lose();
-            evidence.distrust(clock.now());
-            drop(evidence);
-            went_back.history_went_back.inc();
-            if let Some(told) = teller.upgrade() {
-                told.history_went_back(note);
-            }
-        });
-
-        let mut background = JoinSet::new();
-        let [pods_synced, nodes_synced, nads_synced] =
-            vitals.synced.each_ref().map(|(_, synced)| synced.clone());
-        let pods = PodSink {
-            evidence: evidence.clone(),
-            ends: planner.clone(),
-            policy: config.policy.clone(),
-            clock,
-            freshness: freshness.clone(),
-            node_news: node_news.clone(),
-            sweeps: sweeps.clone(),
-            counters: counters.clone(),
-            sweeps_only: config.picked.is_some(),
-        };
-        let api: Api<LeanPod> = Api::all(watches.clone());
-        background.spawn(named(
-            "the pod informer",
-            follow(api, pods, pods_synced, history.clone()),
-        ));
-        let sink = NodeSink::new(evidence.clone(), node_news.clone(), clock);
-        let api: Api<LeanNode> = Api::all(watches.clone());
-        background.spawn(named(
-            "the node informer",
-            follow(api, sink, nodes_synced, history.clone()),
-        ));
         let prover = Prover::new(
             requests.clone(),
             gate.clone(),
             tasks.clone(),
             history.clone(),
         );
-        let keeper = NodeKeeper {
-            client: requests.clone(),
+        let releaser = Releaser::new(
+            ReservationApi::new(requests.clone(), history.clone()),
+            prover.clone(),
+            tasks.clone(),
+            config.sweep_interval,
+        );
+        let context = Arc::new(Context {
+            pools: PoolApi::new(requests.clone(), clock, history.clone(), config.workers)
+                .with_claims(config.resource_claims),
+            reservations: ReservationApi::new(requests.clone(), history.clone()),
+            freshness,
+            prover,
             evidence: evidence.clone(),
-            news: node_news,
-            interest: interested,
-            planner: planner.clone(),
+            reading_nodes: tokio::sync::Mutex::default(),
             history: history.clone(),
-            prover: prover.clone(),
-            policy: config.policy.clone(),
+            planner,
+            sweep_wanted: Notify::new(),
+            node_news: Notify::new(),
+            interest: watch::Sender::default(),
+            told: Mutex::default(),
+            policy: config.policy,
             clock,
+            dry_run: config.dry_run,
+            pulse: vitals.pulse.clone(),
+            gate,
+            refusals,
+            events,
+            counters: counters.clone(),
+            picked: config.picked,
+        });
+        // The history outlives the run, and must not hold the sender of events for so long.
+        let run = Arc::downgrade(&context);
+        history.on_back(move |note| {
+            let Some(context) = run.upgrade() else { return };
+            let mut evidence = context.evidence();
+            context.freshness.lose();
+            evidence.distrust(context.clock.now());
+            drop(evidence);
+            context.counters.history_went_back.inc();
+            context.events.history_went_back(note);
+        });
+
+        let mut background = JoinSet::new();
+        let [pods_synced, nodes_synced, nads_synced] =
+            vitals.synced.each_ref().map(|(_, synced)| synced.clone());
+        let api: Api<LeanPod> = Api::all(watches.clone());
+        background.spawn(named(
+            "the pod informer",
+            follow(api, PodSink(context.clone()), pods_synced, history.clone()),
+        ));
+        let sink = NodeSink::new(context.clone());
+        let api: Api<LeanNode> = Api::all(watches.clone());
+        background.spawn(named(
+            "the node informer",
+            follow(api, sink, nodes_synced, history.clone()),
+        ));
+        let keeper = NodeKeeper {
+            context: context.clone(),
+            client: requests,
         };
         background.spawn(named("the keeper of nodes", keeper.run()));
         let nads = NadSink::new(evidence.clone());
@@ -270,50 +260,18 @@ impl Collector {
             () = vitals.pulse.through(caches) => {}
         }
 
-        let releaser = Releaser::new(
-            ReservationApi::new(requests.clone(), history.clone()),
-            prover.clone(),
-            tasks.clone(),
-            config.sweep_interval,
-        );
-        let context = Arc::new(Context {
-            pools: PoolApi::new(requests.clone(), clock, history.clone(), config.workers)
-                .with_claims(config.resource_claims),
-            reservations: ReservationApi::new(requests.clone(), history.clone()),
-            freshness: freshness.clone(),
-            prover,
-            evidence: evidence.clone(),
-            reading_nodes: tokio::sync::Mutex::default(),
-            history: history.clone(),
-            interest: interest.clone(),
-            told: Mutex::default(),
-            policy: config.policy,
-            clock,
-            dry_run: config.dry_run,
-            pulse: vitals.pulse.clone(),
-            gate: gate.clone(),
-            refusals,
-            // The last one: as long as there is one, events may come.
-            events,
-            counters: counters.clone(),
-            picked: config.picked.clone(),
-        });
         let sweeper = Sweeper {
             context: context.clone(),
-            planner: planner.clone(),
             namespace: config.pool_namespace,
-            requests: sweeps.clone(),
             interval: config.sweep_interval,
             health: vitals.sweeps.clone(),
         };
         background.spawn(named("the sweep", sweeper.run()));
-        let watched = watch_leadership(leadership.clone(), sweeps.clone(), planner);
+        let watched = watch_leadership(leadership.clone(), context.clone());
         background.spawn(named("the watch over leadership", watched));
         let planning = Planning {
             context,
             releaser: Arc::new(releaser),
-            sweeps,
-            interest,
             outlook: vitals.outlook.clone(),
             capacity: config.queue_capacity,
             max_retries: config.max_retries,
@@ -354,7 +312,6 @@ impl Collector {
         // Only now: what was in flight was allowed by it.
         election_over.cancel();
         let given_back = async { while election.join_next().await.is_some() {} };
-        drop(told);
         // All that could send events is gone by now, so the sender comes to its end.
         let (events_sent, ()) = tokio::join!(timeout(DRAIN_EVENTS, events_sent), given_back);
         if events_sent.is_err() {
@@ -374,41 +331,11 @@ impl Drop for Done {
 }
 
 impl Running {
-    /// How far the run has come, now and from now on.
-    pub fn phase(&self) -> watch::Receiver<Phase> {
-        self.vitals.phase.subscribe()
-    }
-
-    /// Whether the API server lets us write, as far as is known.
-    pub fn may_write(&self) -> watch::Receiver<bool> {
-        self.vitals.may_write.clone()
-    }
-
-    /// Whether this copy is the one that writes.
-    pub fn leads(&self) -> bool {
-        self.vitals.is_leader()
-    }
-
-    /// How the sweeps go, now and from now on.
-    pub fn sweeps(&self) -> watch::Receiver<SweepHealth> {
-        self.vitals.sweeps.subscribe()
-    }
-
-    /// The run as it is seen from outside.
-    pub fn vitals(&self) -> &Arc<Vitals> {
-        &self.vitals
-    }
-
     /// Waits until all caches are complete and the planner runs; false if the run ended before.
     pub async fn ready(&mut self) -> bool {
-        let mut phase = self.phase();
+        let mut phase = self.vitals.phase.subscribe();
         let reached = phase.wait_for(|phase| *phase != Phase::Starting).await;
         reached.is_ok_and(|phase| *phase == Phase::Ready)
-    }
-
-    /// The counters of the run.
-    pub fn counters(&self) -> &Arc<Counters> {
-        &self.vitals.counters
     }
 
     /// Ends the run: nothing new is begun, patches in flight end.
@@ -426,18 +353,13 @@ impl Running {
 }
 
 /// A copy that begins to lead looks for work that the copy before it left undone; and a person may ask for a sweep.
-async fn watch_leadership(
-    mut leadership: Leadership,
-    sweeps: Arc<SweepRequests>,
-    planner: mpsc::Sender<Input>,
-) {
+async fn watch_leadership(mut leadership: Leadership, context: Arc<Context>) {
     let held = leadership.clone();
     let takeovers = async {
         loop {
             held.held().await;
-            sweeps.request();
-            // The planner ends before this task does.
-            let _ = planner.send(Input::TookOver).await;
+            context.sweep_wanted.notify_one();
+            context.plan(Input::TookOver).await;
             held.lost().await;
         }
     };
@@ -445,7 +367,7 @@ async fn watch_leadership(
         loop {
             leadership.sweep_wanted().await;
             info!("a sweep is asked for by an annotation of the Lease");
-            sweeps.request();
+            context.sweep_wanted.notify_one();
         }
     };
     tokio::join!(takeovers, wishes);

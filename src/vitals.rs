@@ -13,6 +13,7 @@ use crate::{
     clock::{Clock, wall},
     collect::{
         evidence::SharedEvidence,
+        gate::Shut,
         sweep::{SweepHealth, SweepReport},
     },
     leader::Leadership,
@@ -43,15 +44,18 @@ pub struct Vitals {
     pub(crate) started: Timestamp,
     pub(crate) clock: Clock,
     pub(crate) leadership: Leadership,
-    pub(crate) counters: Arc<Counters>,
+    /// The counters of the run.
+    pub counters: Arc<Counters>,
     /// The evidence, of which the number of pods is shown.
     pub(crate) evidence: SharedEvidence,
-    /// Whether the API server lets us write.
-    pub(crate) may_write: watch::Receiver<bool>,
-    pub(crate) phase: watch::Sender<Phase>,
+    /// Why nothing is written at present, where the API server does not let us.
+    pub shut: watch::Receiver<Option<Shut>>,
+    /// How far the run has come.
+    pub phase: watch::Sender<Phase>,
     /// The sign of life of the sweep.
     pub(crate) pulse: Arc<Pulse>,
-    pub(crate) sweeps: watch::Sender<SweepHealth>,
+    /// How the sweeps go.
+    pub sweeps: watch::Sender<SweepHealth>,
     /// Each watch, by the resource, and whether its first list is complete. A list that is complete stays so.
     pub(crate) synced: [(&'static str, watch::Sender<bool>); 3],
     /// How much work is open.
@@ -71,7 +75,7 @@ impl Vitals {
         leadership: Leadership,
         counters: Arc<Counters>,
         evidence: SharedEvidence,
-        may_write: watch::Receiver<bool>,
+        shut: watch::Receiver<Option<Shut>>,
     ) -> Self {
         let resources = ["pods", "nodes", "network-attachment-definitions"];
         Self {
@@ -80,7 +84,7 @@ impl Vitals {
             leadership,
             counters,
             evidence,
-            may_write,
+            shut,
             phase: watch::Sender::new(Phase::New),
             pulse: Arc::default(),
             sweeps: watch::Sender::default(),
@@ -122,7 +126,7 @@ impl Vitals {
                 missing.push(format!("the first list of {resource} is not complete"));
             }
         }
-        if !*self.may_write.borrow() {
+        if self.shut.borrow().is_some() {
             missing.push("the API server does not allow us to write".to_owned());
         }
         missing
@@ -157,7 +161,7 @@ mod tests {
             Leadership::always(clock),
             Arc::default(),
             SharedEvidence::new(evidence),
-            watch::channel(true).1,
+            watch::channel(None).1,
         );
         vitals.phase.send_replace(Phase::Ready);
         vitals

@@ -61,7 +61,7 @@ fn collector(server: &Server) -> Collector {
 }
 
 async fn admin(collector: &Collector) -> Admin {
-    Admin::start(ANY_PORT, collector.vitals().clone())
+    Admin::start(ANY_PORT, collector.vitals.clone())
         .await
         .unwrap()
 }
@@ -121,7 +121,7 @@ async fn it_is_not_ready_while_writing_is_not_allowed() {
     let running = collector.start();
     wait_for(admin.address(), "/readyz", 200).await;
     // Once a row has been seen, so that its pod's end is settled.
-    while running.counters().sweeps_ended.get() == 0 {
+    while running.vitals.counters.sweeps_ended.get() == 0 {
         sleep(Duration::from_millis(20)).await;
     }
     let kubelet = testkit::pods::Kubelet::new(&server);
@@ -144,7 +144,7 @@ async fn metrics_are_openmetrics() {
     let collector = collector(&server);
     let admin = admin(&collector).await;
     let running = collector.start();
-    while running.sweeps().borrow().ended.is_none() {
+    while running.vitals.sweeps.borrow().ended.is_none() {
         sleep(Duration::from_millis(20)).await;
     }
     let answer = ask(admin.address(), "GET", "/metrics").await;

@@ -57,7 +57,7 @@ async fn two_pools(config: Config) -> Bench {
 }
 
 fn is_ready(bench: &Bench) -> bool {
-    bench.running.vitals().not_ready().is_empty()
+    bench.running.vitals.not_ready().is_empty()
 }
 
 fn gaps(sent: &Requests) -> Vec<u64> {

@@ -311,7 +311,7 @@ async fn a_refusal_shuts_the_gate_and_costs_no_retries(
     #[values("patch", "observe")] step: &str,
 ) {
     let bench = three().await;
-    let may_write = bench.running.may_write();
+    let shut = bench.running.vitals.shut.clone();
     let matcher = match step {
         "patch" => Match::patch("ippools"),
         _ => Match::get("ippools"),
@@ -321,10 +321,10 @@ async fn a_refusal_shuts_the_gate_and_costs_no_retries(
         // An unknown account may not ask for rights either.
         fault.strike(bench.on(Match::create("selfsubjectaccessreviews")));
     }
-    assert!(*may_write.borrow());
+    assert!(shut.borrow().is_none());
     bench.end(PODS);
     seconds(600).await;
-    assert!(!*may_write.borrow());
+    assert!(shut.borrow().is_some());
     let hits = rule.hits();
     assert!((10..=40).contains(&hits), "{hits} tries in ten minutes");
     assert_eq!(bench.counted("retries_exhausted"), 0);
@@ -332,7 +332,7 @@ async fn a_refusal_shuts_the_gate_and_costs_no_retries(
     assert_eq!(bench.rows(POOL), ["1", "2", "3"]);
     rule.remove();
     seconds(40).await;
-    assert!(*may_write.borrow(), "{}", bench.requests());
+    assert!(shut.borrow().is_none(), "{}", bench.requests());
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
 }
 
@@ -391,7 +391,7 @@ async fn an_error_is_never_absence(#[case] fault: Fault, #[values("get", "list")
         assert!((2 * all..=8 * all).contains(&exhausted), "{exhausted}");
         assert_eq!(bench.events("Pod").len(), count, "each is told once");
     }
-    assert_eq!(*bench.running.may_write().borrow(), !refused);
+    assert_eq!(bench.running.vitals.shut.borrow().is_none(), !refused);
 }
 
 /// A body that is no pool says nothing about its rows; the next read may.

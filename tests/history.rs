@@ -147,7 +147,7 @@ async fn a_leader_relies_on_its_lease_no_more_until_it_has_written_it_again() {
     let server = server();
     run_pod(&server, "web-1", 1);
     let bench = Bench::long_since(server, config).await;
-    assert!(bench.running.leads());
+    assert!(bench.running.vitals.is_leader());
     let backup = bench.back_up();
     write(&bench, 1_000);
     // A watch has to be heard of these.
@@ -156,7 +156,7 @@ async fn a_leader_relies_on_its_lease_no_more_until_it_has_written_it_again() {
     bench.restore(backup);
     let unwritten = bench.on(Match::writes("leases")).hang();
     let mut led = 0;
-    while bench.running.leads() {
+    while bench.running.vitals.is_leader() {
         sleep(Duration::from_millis(100)).await;
         led += 1;
     }
@@ -167,5 +167,5 @@ async fn a_leader_relies_on_its_lease_no_more_until_it_has_written_it_again() {
     assert_eq!(bench.counted("history_went_back"), 1);
     unwritten.remove();
     seconds(10).await;
-    assert!(bench.running.leads());
+    assert!(bench.running.vitals.is_leader());
 }

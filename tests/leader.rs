@@ -39,14 +39,14 @@ async fn copy(server: &Server, name: &str) -> Alive {
 async fn two(server: &Server) -> (Alive, Alive) {
     let a = copy(server, "a").await;
     seconds(1).await;
-    assert!(a.leads());
+    assert!(a.vitals.is_leader());
     let b = copy(server, "b").await;
     seconds(3_600).await;
     put_pool(server, &[(1, "web-1"), (2, "web-2")]);
     run_pod(server, "web-1", 1);
     run_pod(server, "web-2", 2);
     seconds(1).await;
-    assert!(a.leads() && !b.leads());
+    assert!(a.vitals.is_leader() && !b.vitals.is_leader());
     server.clear_requests();
     (a, b)
 }
@@ -113,10 +113,13 @@ async fn of_copies_that_start_together_one_leads() {
         .into();
     for _ in 0..600 {
         seconds(1).await;
-        let leaders = copies.iter().filter(|copy| copy.leads()).count();
+        let leaders = copies.iter().filter(|copy| copy.vitals.is_leader()).count();
         assert!(leaders <= 1);
     }
-    assert_eq!(copies.iter().filter(|copy| copy.leads()).count(), 1);
+    assert_eq!(
+        copies.iter().filter(|copy| copy.vitals.is_leader()).count(),
+        1
+    );
     let held = lease(&server);
     assert_eq!(held["leaseTransitions"], 0, "{held}");
 }
@@ -130,7 +133,7 @@ async fn a_leader_that_is_cut_off_is_succeeded_within_the_lease_and_nine_seconds
     end(&server, "web-1").await;
     let took = rows_become(&server, &["2"], 24).await;
     assert!(took > Duration::from_secs(5), "{took:?}");
-    assert!(b.leads() && !a.leads());
+    assert!(b.vitals.is_leader() && !a.vitals.is_leader());
     assert_eq!(lease(&server)["leaseTransitions"], 1);
     assert!(written(&server, "a").is_empty());
     // It is back, and one of many.
@@ -138,7 +141,7 @@ async fn a_leader_that_is_cut_off_is_succeeded_within_the_lease_and_nine_seconds
     end(&server, "web-2").await;
     rows_become(&server, &[], 10).await;
     seconds(60).await;
-    assert!(b.leads() && !a.leads());
+    assert!(b.vitals.is_leader() && !a.vitals.is_leader());
     assert!(written(&server, "a").is_empty(), "{}", server.requests());
 }
 
@@ -151,7 +154,7 @@ async fn a_leader_that_stops_is_succeeded_within_five_seconds() {
     // Before the cooldown is over.
     a.stop().await;
     rows_become(&server, &["2"], 5).await;
-    assert!(b.leads());
+    assert!(b.vitals.is_leader());
     b.stop().await;
     assert_eq!(lease(&server)["holderIdentity"], Value::Null);
 }
@@ -193,13 +196,13 @@ async fn a_leader_that_cannot_renew_its_lease_writes_nothing_more() {
     b.stop().await;
     let silent = server.on(Match::resource("leases").client("a")).hang();
     seconds(11).await;
-    assert!(!a.leads());
+    assert!(!a.vitals.is_leader());
     end(&server, "web-1").await;
     seconds(600).await;
     assert!(written(&server, "a").is_empty(), "{}", server.requests());
     silent.remove();
     rows_become(&server, &["2"], 30).await;
-    assert!(a.leads());
+    assert!(a.vitals.is_leader());
 }
 
 /// Leadership ends between the rows and their reservations, before anybody else leads.
@@ -212,17 +215,17 @@ async fn reservations_are_left_to_whoever_leads_next() {
     let slow = slow.after(async |_| seconds(10).await);
     end(&server, "web-1").await;
     rows_become(&server, &["2"], 5).await;
-    assert!(a.leads());
+    assert!(a.vitals.is_leader());
     let reservation = |s: &Server| s.get("overlappingrangeipreservations", NS, "10.0.0.1");
     seconds(10).await;
-    assert!(!a.leads() && !b.leads());
+    assert!(!a.vitals.is_leader() && !b.vitals.is_leader());
     assert!(reservation(&server).is_some());
     // b claims the reservation that it found while a led. Then it waits for ADDs that are at work.
     let gone = server.wait_until(Duration::from_secs(200), |s| reservation(s).is_none());
     assert!(gone.await, "{}", server.requests());
     let of_a = written(&server, "a").filter(|r| r.resource == "overlappingrangeipreservations");
     assert!(of_a.is_empty(), "{of_a}");
-    assert!(b.leads());
+    assert!(b.vitals.is_leader());
     slow.remove();
     silent.remove();
     // a does not ask for ever about frees that b has done.
@@ -285,10 +288,18 @@ async fn a_stale_row_is_no_younger_after_a_takeover() {
     seconds(10).await;
     let a = launch("a").await;
     seconds(3_000).await;
-    assert!(b.leads() && age(&b) > Some(5_400.0), "{:?}", age(&b));
+    assert!(
+        b.vitals.is_leader() && age(&b) > Some(5_400.0),
+        "{:?}",
+        age(&b)
+    );
     b.stop().await;
     seconds(30).await;
-    assert!(a.leads() && age(&a) > Some(2_400.0), "{:?}", age(&a));
+    assert!(
+        a.vitals.is_leader() && age(&a) > Some(2_400.0),
+        "{:?}",
+        age(&a)
+    );
 }
 
 /// Both fail, and the one that leads reports it. The next leader reports it anew.
@@ -300,7 +311,7 @@ async fn what_was_given_up_is_told_by_whoever_leads() {
     end(&server, "web-1").await;
     seconds(600).await;
     for copy in [&a, &b] {
-        assert!(copy.counters().retries_exhausted.get() > 0);
+        assert!(copy.vitals.counters.retries_exhausted.get() > 0);
     }
     let told = |name| {
         let created = Match::create("events.events.k8s.io").client(name);
@@ -309,7 +320,7 @@ async fn what_was_given_up_is_told_by_whoever_leads() {
     assert_eq!((told("a"), told("b")), (1, 0));
     a.stop().await;
     seconds(600).await;
-    assert!(b.leads());
+    assert!(b.vitals.is_leader());
     assert_eq!((told("a"), told("b")), (1, 1));
 }
 
@@ -335,7 +346,7 @@ async fn who_does_not_lead_any_more_gives_back_no_claim() {
     rows_become(&server, &["2"], 5).await;
     seconds(12).await;
     assert_eq!(claim.hits(), 1);
-    assert!(!a.leads() && !b.leads());
+    assert!(!a.vitals.is_leader() && !b.vitals.is_leader());
     let of_a = written(&server, "a").filter(|r| r.resource == "overlappingrangeipreservations");
     assert_eq!(of_a.len(), 1, "{of_a}");
     let owner = |s: &Server| {
@@ -347,7 +358,7 @@ async fn who_does_not_lead_any_more_gives_back_no_claim() {
     let given_back = |s: &Server| owner(s).is_some_and(|owner| owner == "default/web-1");
     let given_back = server.wait_until(Duration::from_secs(900), given_back);
     assert!(given_back.await, "{}", server.requests());
-    assert!(b.leads());
+    assert!(b.vitals.is_leader());
     silent.remove();
 }
 
@@ -365,7 +376,7 @@ async fn a_standby_is_ready_again_after_a_refused_read() {
     server.cut(Match::watch("pods").client("b"), testkit::Cut::Clean);
     seconds(20).await;
     assert_eq!(refused.hits(), 1);
-    assert!(!b.vitals().not_ready().is_empty());
+    assert!(!b.vitals.not_ready().is_empty());
     seconds(120).await;
     // The next sweep, which comes every few minutes elsewhere.
     let gone = server.on(Match::watch("pods").client("b")).once();
@@ -373,9 +384,9 @@ async fn a_standby_is_ready_again_after_a_refused_read() {
     server.cut(Match::watch("pods").client("b"), testkit::Cut::Clean);
     seconds(20).await;
     assert!(
-        b.vitals().not_ready().is_empty(),
+        b.vitals.not_ready().is_empty(),
         "{:?}",
-        b.vitals().not_ready()
+        b.vitals.not_ready()
     );
 }
 
@@ -386,11 +397,11 @@ async fn who_never_saw_the_lease_is_not_ready() {
     let missing = server.on(Match::create("leases")).fail(404);
     let a = copy(&server, "a").await;
     seconds(30).await;
-    let said = a.vitals().not_ready();
+    let said = a.vitals.not_ready();
     assert!(said[0].contains("Lease"), "{said:?}");
     missing.remove();
     seconds(10).await;
-    assert!(a.vitals().not_ready().is_empty() && a.leads());
+    assert!(a.vitals.not_ready().is_empty() && a.vitals.is_leader());
 }
 
 /// It is deleted with all that is in it, while the copy leads.
@@ -403,12 +414,12 @@ async fn a_namespace_of_the_lease_that_goes_is_told_each_minute_and_nobody_is_re
     server.put(fixtures::nad(NS, "net", RANGE));
     let a = copy(&server, "a").await;
     seconds(5).await;
-    assert!(a.leads() && a.vitals().not_ready().is_empty());
+    assert!(a.vitals.is_leader() && a.vitals.not_ready().is_empty());
     server.delete("leases", LEASES, LEASE);
     server.delete("namespaces", "", LEASES);
     seconds(600).await;
-    assert!(!a.leads());
-    let said = a.vitals().not_ready();
+    assert!(!a.vitals.is_leader());
+    let said = a.vitals.not_ready();
     assert!(said.len() == 1 && said[0].contains("Lease"), "{said:?}");
     let told = log.lines("the namespace of the Lease is gone");
     assert!((9..=11).contains(&told.len()), "{told:?}");
@@ -420,7 +431,7 @@ async fn a_namespace_of_the_lease_that_goes_is_told_each_minute_and_nobody_is_re
     assert!(others.len() <= 1, "{others:?}");
     server.put(fixtures::namespace(LEASES));
     seconds(10).await;
-    assert!(a.leads() && a.vitals().not_ready().is_empty());
+    assert!(a.vitals.is_leader() && a.vitals.not_ready().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -429,7 +440,7 @@ async fn a_lease_that_somebody_deleted_is_made_again_and_one_copy_leads() {
     let (a, b) = two(&server).await;
     server.delete("leases", LEASES, LEASE);
     seconds(30).await;
-    assert!(a.leads() != b.leads());
+    assert!(a.vitals.is_leader() != b.vitals.is_leader());
     end(&server, "web-1").await;
     rows_become(&server, &["2"], 10).await;
 }
@@ -445,7 +456,7 @@ async fn what_others_wrote_on_the_lease_stays() {
     seconds(60).await;
     let lease = server.get("leases", LEASES, LEASE).unwrap();
     assert_eq!(lease["metadata"]["annotations"]["a"], "b", "{lease}");
-    assert!(a.leads());
+    assert!(a.vitals.is_leader());
 }
 
 #[tokio::test(start_paused = true)]
@@ -461,8 +472,11 @@ async fn the_lease_is_given_back_after_the_patch_in_flight() {
     assert!(patching.await);
     Running::stop(&a);
     seconds(3).await;
-    assert!(a.leads(), "given back while a patch was in flight");
-    assert!(!b.leads());
+    assert!(
+        a.vitals.is_leader(),
+        "given back while a patch was in flight"
+    );
+    assert!(!b.vitals.is_leader());
     a.release().done().await.expect("drained");
     rows_become(&server, &["2"], 1).await;
     // The other copy may have it already.
@@ -485,7 +499,7 @@ async fn a_dry_run_leaves_the_lease_alone() {
     seconds(60).await;
     let leases = Match::resource("leases").namespace(LEASES);
     assert!(server.requests().matching(&leases).is_empty());
-    assert!(dry.leads(), "alone in what it does");
+    assert!(dry.vitals.is_leader(), "alone in what it does");
 }
 
 /// A shutdown does not wait for a Lease that nobody answers for.
@@ -514,7 +528,7 @@ async fn a_person_pauses_all_copies_by_an_annotation_of_the_lease() {
     let (a, b) = two(&server).await;
     annotate(&server, PAUSE_ANNOTATION, Some("false"));
     seconds(10).await;
-    assert!(!a.leads() && !b.leads());
+    assert!(!a.vitals.is_leader() && !b.vitals.is_leader());
     end(&server, "web-1").await;
     seconds(1_800).await;
     for name in ["a", "b"] {
@@ -525,7 +539,7 @@ async fn a_person_pauses_all_copies_by_an_annotation_of_the_lease() {
     assert!(holder.as_str().unwrap().starts_with("a_"), "{holder}");
     annotate(&server, PAUSE_ANNOTATION, None);
     rows_become(&server, &["2"], 90).await;
-    assert!(a.leads() && !b.leads());
+    assert!(a.vitals.is_leader() && !b.vitals.is_leader());
 }
 
 #[tokio::test(start_paused = true)]
@@ -539,7 +553,7 @@ async fn a_copy_that_starts_while_all_are_paused_writes_nothing() {
     let c = copy(&server, "c").await;
     end(&server, "web-1").await;
     seconds(600).await;
-    assert!(!c.leads());
+    assert!(!c.vitals.is_leader());
     assert_eq!(written(&server, "c").len(), 0, "{}", server.requests());
 }
 
@@ -557,8 +571,8 @@ async fn a_person_asks_for_a_sweep_by_an_annotation_of_the_lease() {
     let mut b = Alive::start(&server, "b", config);
     assert!(b.ready().await);
     seconds(3_600).await;
-    assert!(b.leads());
-    let sweeps = || b.counters().sweeps_ended.get();
+    assert!(b.vitals.is_leader());
+    let sweeps = || b.vitals.counters.sweeps_ended.get();
     let before = sweeps();
     for (value, more) in [("1", 0), ("2", 1), ("2", 1), ("3", 2)] {
         annotate(&server, SWEEP_ANNOTATION, Some(value));

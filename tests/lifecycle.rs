@@ -38,7 +38,7 @@ async fn a_run_with_a_task_that_panics_fails_its_test() {
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_run_is_seen_as_done() {
     let mut bench = Bench::start(server()).await;
-    let mut phase = bench.running.phase();
+    let mut phase = bench.running.vitals.phase.subscribe();
     assert_eq!(*phase.borrow(), Phase::Ready);
     assert!(bench.running.ready().await);
     Running::stop(&bench.running);
@@ -94,7 +94,7 @@ async fn a_stop_is_no_failure_of_those_who_wait() {
     bench.kubelet().terminate_pod(NS, "web-1").await;
     // The first is being patched, the second waits for its turn.
     sleep(Duration::from_millis(2_500)).await;
-    let (server, counters) = (bench.server.clone(), bench.running.counters().clone());
+    let (server, counters) = (bench.server.clone(), bench.running.vitals.counters.clone());
     bench.stop().await;
     assert_eq!(common_rows(&server), ["2"]);
     assert_eq!(counters.retries_exhausted.get(), 0);

@@ -263,7 +263,7 @@ async fn one_that_is_refused_keeps_no_other(#[case] kind: &str, #[case] verb: fn
     assert_eq!(crowd.bench.reservations(), [name]);
     // It backs off.
     assert!((2..=12).contains(&denied.hits()), "{}", denied.hits());
-    assert!(*crowd.bench.running.may_write().borrow());
+    assert!(crowd.bench.running.vitals.shut.borrow().is_none());
     denied.remove();
     seconds(900).await;
     assert_eq!(crowd.bench.reservations(), Vec::<String>::new());

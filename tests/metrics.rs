@@ -111,7 +111,7 @@ async fn a_sweep_counts_each_row_of_a_pool_by_its_verdict() {
         "{:#?}",
         scrape.0
     );
-    let report = bench.running.sweeps().borrow().report.clone();
+    let report = bench.running.vitals.sweeps.borrow().report.clone();
     assert_eq!(
         scrape.all("ipgc_pool_rows").values().sum::<f64>(),
         report.rows as f64
@@ -398,7 +398,7 @@ async fn a_scrape_of_a_thousand_pools_is_fast() {
     }
     let bench = Bench::with(server, Config::default()).await;
     seconds(30).await;
-    let vitals = bench.running.vitals();
+    let vitals = &bench.running.vitals;
     let begun = std::time::Instant::now();
     let text = metrics::text(vitals).unwrap();
     let took = begun.elapsed();

@@ -109,7 +109,7 @@ async fn m1_27_held_evidence_expires() {
     // Many sweeps, and far longer than any evidence is kept that nobody needs.
     seconds(4 * 3_600).await;
     stays(&bench, POOL, &["1"]).await;
-    let report = bench.running.sweeps().borrow().report.clone();
+    let report = bench.running.vitals.sweeps.borrow().report.clone();
     assert_eq!(report.stale_by.get(&("unfenced", "deleted")), Some(&1));
     let _beat = come_back(&bench, "node-1");
     let waited = goes_after(&bench, POOL, "1", W + 120).await;

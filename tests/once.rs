@@ -148,7 +148,7 @@ async fn while_another_copy_leads_nothing_is_freed() {
     let mut other = launch(&server, elected("other"));
     assert!(other.ready().await);
     seconds(5).await;
-    assert!(other.leads());
+    assert!(other.vitals.is_leader());
     let (summary, took) = run(&server, elected("once"), Duration::from_hours(1)).await;
     assert!(fails(&summary, "this run does not lead"), "{summary:?}");
     assert!(took < 60, "{took} s");

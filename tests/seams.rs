@@ -184,7 +184,7 @@ async fn a_lease_that_is_deleted_ends_the_pause() {
     let mut running = launch(&server, config);
     assert!(running.ready().await);
     seconds(10).await;
-    assert!(running.leads());
+    assert!(running.vitals.is_leader());
     let ns = server
         .list("leases")
         .iter()
@@ -197,11 +197,11 @@ async fn a_lease_that_is_deleted_ends_the_pause() {
         l["metadata"]["annotations"] = json!({ PAUSE_ANNOTATION: "" });
     });
     seconds(20).await;
-    assert!(!running.leads());
+    assert!(!running.vitals.is_leader());
     server.delete("leases", &ns, LEASE);
     seconds(3_600).await;
     assert!(
-        running.leads(),
+        running.vitals.is_leader(),
         "the Lease bears no annotation, and nobody leads"
     );
 }

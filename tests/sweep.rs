@@ -118,14 +118,14 @@ async fn an_api_server_that_is_away_is_no_reason_for_a_restart() {
     let ended = bench.counted("sweeps_ended");
     for _ in 0..48 {
         seconds(300).await;
-        assert!(bench.running.vitals().is_alive());
+        assert!(bench.running.vitals.is_alive());
     }
     assert!(bench.counted("sweeps_ended") <= ended + 1);
     hang.remove();
     let _away = bench.on(Match::any()).disconnect();
     for _ in 0..48 {
         seconds(300).await;
-        assert!(bench.running.vitals().is_alive());
+        assert!(bench.running.vitals.is_alive());
     }
 }
 
@@ -137,7 +137,7 @@ async fn a_server_that_starts_late_is_waited_for() {
     let mut running = crate::common::launch(&server, Config::default());
     for _ in 0..48 {
         seconds(300).await;
-        assert!(running.vitals().is_alive());
+        assert!(running.vitals.is_alive());
     }
     away.remove();
     assert!(running.ready().await);
@@ -354,7 +354,7 @@ async fn nothing_is_remembered_but_candidates() {
     server.put(pool);
     let bench = Bench::start(server).await;
     seconds(20).await;
-    let report = bench.running.sweeps().borrow().report.clone();
+    let report = bench.running.vitals.sweeps.borrow().report.clone();
     assert_eq!(
         (report.rows, report.words.of(Word::Stale), report.remembered),
         (2_007, 7, 7)

@@ -414,7 +414,7 @@ async fn that_cannot_be_listed_fail_the_sweep(#[values("500", "deny")] fault: &s
         _ => list.deny(),
     };
     let bench = Bench::start(server).await;
-    let vitals = bench.running.vitals();
+    let vitals = &bench.running.vitals;
     let mut was_ready = true;
     for _ in 0..W + 180 {
         was_ready &= vitals.not_ready().is_empty();

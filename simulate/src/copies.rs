@@ -145,7 +145,10 @@ impl Copies {
 
     /// How many cases are left in the queue of the copies that lead.
     pub fn queued(&self) -> u64 {
-        let leading = self.all.iter().filter(|copy| copy.running.leads());
+        let leading = self
+            .all
+            .iter()
+            .filter(|copy| copy.running.vitals.is_leader());
         leading
             .map(|copy| sample(&copy.running, "ipgc_queue_depth"))
             .sum()
@@ -154,7 +157,7 @@ impl Copies {
 
 /// A sample without labels of a copy's metrics.
 fn sample(running: &Running, name: &str) -> u64 {
-    let text = ipgc::metrics::text(running.vitals()).unwrap_or_default();
+    let text = ipgc::metrics::text(&running.vitals).unwrap_or_default();
     let mut lines = text.lines();
     let line = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.and_then(|value| value.parse().ok())
@@ -163,13 +166,13 @@ fn sample(running: &Running, name: &str) -> u64 {
 
 /// Adds the counts of a copy.
 fn count(running: &Running, counts: &mut BTreeMap<String, u64>) {
-    let counters = running.counters();
+    let counters = &running.vitals.counters;
     for (name, value) in counters.snapshot() {
         if value > 0 {
             *counts.entry(format!("ipgc {name}")).or_default() += value;
         }
     }
-    let text = ipgc::metrics::text(running.vitals()).unwrap_or_default();
+    let text = ipgc::metrics::text(&running.vitals).unwrap_or_default();
     let freed = text
         .lines()
         .filter(|line| line.starts_with("ipgc_freed_total{"));

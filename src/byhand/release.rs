@@ -69,7 +69,7 @@ pub async fn release(
     }
     let mut told = picked.subscribe();
     let running = Collector::new(clients.0, clients.1, config).start();
-    let mut phase = running.phase();
+    let mut phase = running.vitals.phase.subscribe();
     // The run may be ready already.
     phase.mark_changed();
     let mut is_ready = false;

@@ -196,7 +196,7 @@ async fn collect(
     let _admin = match listen {
         None => None,
         Some(address) => {
-            let admin = Admin::start(address, collector.vitals().clone()).await;
+            let admin = Admin::start(address, collector.vitals.clone()).await;
             let admin =
                 admin.map_err(|error| format!("cannot listen on {address} (--listen): {error}"))?;
             info!(address = %admin.address(), "serving /livez, /readyz and /metrics");
@@ -205,7 +205,7 @@ async fn collect(
     };
     let unfit = tokio::select! {
         () = &mut shutdown => return Ok(ExitCode::from(u8::from(once.is_some()))),
-        unfit = unfit_in_time(collector.requests(), &config, once.is_some()) => unfit,
+        unfit = unfit_in_time(&collector.requests, &config, once.is_some()) => unfit,
     };
     let Ok(unfit) = unfit else {
         error!("the API server does not say which rights there are");
@@ -214,8 +214,8 @@ async fn collect(
     if let Some(reason) = unfit {
         return Err(reason);
     }
-    let (client, namespace) = (collector.requests().clone(), config.pool_namespace.clone());
-    let counters = Arc::clone(&collector.vitals().counters);
+    let (client, namespace) = (collector.requests.clone(), config.pool_namespace.clone());
+    let counters = Arc::clone(&collector.vitals.counters);
     let neighbours = tokio::spawn(async move {
         let mut notes = neighbours::pods(&client, namespace.as_deref()).await;
         notes.extend(server::note(&client).await);
@@ -245,13 +245,13 @@ async fn collect(
 }
 
 async fn until_stopped(running: Running, shutdown: impl Future<Output = ()>) -> Result<(), String> {
-    let mut phase = running.phase();
+    let mut phase = running.vitals.phase.subscribe();
     tokio::select! {
         () = shutdown => {}
         _ = phase.wait_for(|phase| *phase == Phase::Done) => {}
     }
     running.stop();
-    let counters = running.counters().clone();
+    let counters = running.vitals.counters.clone();
     let result = running.done().await;
     for (name, value) in counters.snapshot() {
         if value > 0 {

@@ -1,4 +1,4 @@
-//! The clients, evidence and settings that turns, sweeps and releases share.
+//! The clients, evidence and settings that informers, turns, sweeps and releases share.
 
 use std::{
     collections::HashMap,
@@ -12,19 +12,19 @@ use ipgc_core::{
     evidence::{Ended, Policy},
     judge::{Held, Unknown},
     known::{Evidence, Known},
+    plan::Input,
     podref::PodRef,
     pool::{ObservedPool, PoolKey, Row, RowContent, RowCount},
     reservation::Reservation,
     text::excerpt,
     time::Moment,
 };
-use tokio::sync::watch;
+use tokio::sync::{Notify, mpsc, watch};
 use tracing::warn;
 
 use super::{
     evidence::SharedEvidence,
     gate::Gate,
-    nodes::Interest,
     picked::{Fate, Picked},
     pool_api::PoolApi,
     prover::Prover,
@@ -40,7 +40,16 @@ use crate::{
     watch::Freshness,
 };
 
-/// The clients, evidence and settings of turns.
+/// Whether somebody waits for something that nodes or their Leases tell.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Interest {
+    /// Until when the Leases are of interest.
+    pub until: Moment,
+    /// Whether a case waits for a node.
+    pub is_awaited: bool,
+}
+
+/// The clients, evidence and settings of a run.
 pub struct Context {
     /// Reads and writes the pool.
     pub pools: PoolApi,
@@ -56,6 +65,12 @@ pub struct Context {
     pub reading_nodes: tokio::sync::Mutex<()>,
     /// Whether the API server's data went back in time.
     pub history: Arc<History>,
+    /// Takes news to the planner: see [`Context::plan`].
+    pub planner: mpsc::Sender<Input>,
+    /// Asks for a sweep before its time. Asked for again before it began, it is one all the same.
+    pub sweep_wanted: Notify,
+    /// Tells that there is something to do about nodes: one changed, or there was a gap.
+    pub node_news: Notify,
     /// Told when the Leases of nodes are of interest.
     pub interest: watch::Sender<Interest>,
     /// The messages about pools that were told, by a hash of uid and key, and when: of two with one hash, the second is not told.
@@ -92,6 +107,12 @@ impl Context {
     /// The evidence, locked: for a moment, and never across a wait.
     pub fn evidence(&self) -> MutexGuard<'_, Evidence> {
         self.evidence.lock()
+    }
+
+    /// Takes this to the planner, once there is room.
+    pub async fn plan(&self, input: Input) {
+        // The planner ends before those who tell it something.
+        let _ = self.planner.send(input).await;
     }
 
     /// The facts about an owner at this moment: see [`Evidence::of`].

@@ -1,14 +1,14 @@
 //! The gate in front of every write: shut while we are told that we may not write, and while another
 //! copy leads.
 
-use std::{sync::Mutex, time::Duration};
+use std::time::Duration;
 
 use ipgc_core::time::Moment;
 use tokio::{sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
-use crate::{clock::Clock, leader::Leadership, lock::lock};
+use crate::{clock::Clock, leader::Leadership};
 
 /// How long the gate stays shut after a refusal. Rights are mended by people, slowly.
 const SHUT: Duration = Duration::from_secs(30);
@@ -21,13 +21,12 @@ const STAND_BY: Duration = Duration::from_mins(1);
 pub struct Gate {
     clock: Clock,
     leadership: Leadership,
-    shut: Mutex<Option<Shut>>,
-    open: watch::Sender<bool>,
+    shut: watch::Sender<Option<Shut>>,
 }
 
 /// Until when, and what was refused.
 #[derive(Clone, Copy, Debug)]
-struct Shut {
+pub struct Shut {
     until: Moment,
     by: Access,
 }
@@ -47,14 +46,13 @@ impl Gate {
         Self {
             clock,
             leadership,
-            shut: Mutex::default(),
-            open: watch::Sender::new(true),
+            shut: watch::Sender::default(),
         }
     }
 
-    /// Whether writing is allowed as far as we know. False from a refusal to the next success.
-    pub fn subscribe(&self) -> watch::Receiver<bool> {
-        self.open.subscribe()
+    /// Shut from a refusal to the next success.
+    pub fn subscribe(&self) -> watch::Receiver<Option<Shut>> {
+        self.shut.subscribe()
     }
 
     /// Whether this copy is the one that writes.
@@ -75,7 +73,7 @@ impl Gate {
 
     /// How long to wait before the next write; zero when the gate is open, or due for a try.
     pub fn wait(&self) -> Duration {
-        let shut = *lock(&self.shut);
+        let shut = *self.shut.borrow();
         shut.map_or(Duration::ZERO, |shut| self.clock.until(shut.until))
     }
 
@@ -87,15 +85,16 @@ impl Gate {
     /// The server said that we may not do this.
     pub fn refused(&self, by: Access, what: &str, reason: &impl std::fmt::Display) {
         let until = self.clock.now() + SHUT;
-        {
-            let mut shut = lock(&self.shut);
+        let mut was_open = false;
+        self.shut.send_modify(|shut| {
+            was_open = shut.is_none();
             // A refused write is not allowed again because something can be read.
             let by = shut
                 .filter(|shut| shut.by == Access::Write)
                 .map_or(by, |shut| shut.by);
             *shut = Some(Shut { until, by });
-        }
-        if self.open.send_replace(false) {
+        });
+        if was_open {
             error!(%reason, "not allowed to {what}; nothing is written until that is mended");
         }
     }
@@ -103,11 +102,7 @@ impl Gate {
     /// A write went through.
     pub fn passed(&self) {
         // Thousands of writes that pass wake nobody.
-        let was_shut = self
-            .open
-            .send_if_modified(|open| !std::mem::replace(open, true));
-        if was_shut {
-            *lock(&self.shut) = None;
+        if self.shut.send_if_modified(|shut| shut.take().is_some()) {
             info!("writing is allowed again");
         }
     }
@@ -116,8 +111,9 @@ impl Gate {
     /// more.
     pub fn read(&self) {
         let now = self.clock.now();
-        let is_over = lock(&self.shut)
-            .is_some_and(|shut| shut.by == Access::Read && now.since(shut.until) >= SHUT);
+        let shut = *self.shut.borrow();
+        let is_over =
+            shut.is_some_and(|shut| shut.by == Access::Read && now.since(shut.until) >= SHUT);
         if is_over {
             self.passed();
         }

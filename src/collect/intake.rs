@@ -5,68 +5,45 @@ use std::{collections::HashSet, sync::Arc};
 
 use ipgc_core::{
     definitions,
-    evidence::{DEFAULT_POD_GRACE, Ended, MANY_ROWS, Policy},
+    evidence::{DEFAULT_POD_GRACE, Ended, MANY_ROWS},
     known::Evidence,
     node::{Blocked, NO_SANDBOXES_ANNOTATION},
     plan::Input,
     time::Moment,
 };
 use kube::core::DeserializeGuard;
-use tokio::sync::{Notify, mpsc};
 use tracing::warn;
 
-use super::{evidence::SharedEvidence, sweep::SweepRequests};
+use super::{context::Context, evidence::SharedEvidence};
 use crate::{
     api::NetworkAttachmentDefinition,
-    clock::Clock,
-    report::Counters,
-    watch::{Freshness, LeanNode, LeanPod, Sink},
+    watch::{LeanNode, LeanPod, Sink},
 };
 
 /// Pods: into the evidence, and their ends to the planner.
-pub struct PodSink {
-    /// Takes the states, gives out the ends, and learns of gaps.
-    pub evidence: SharedEvidence,
-    /// Where ends go.
-    pub ends: mpsc::Sender<Input>,
-    /// The waits.
-    pub policy: Policy,
-    /// The present.
-    pub clock: Clock,
-    /// Learns that the watch failed.
-    pub freshness: Arc<Freshness>,
-    /// Learns that there is something to do about nodes.
-    pub node_news: Arc<Notify>,
-    /// Asked for a sweep after a gap.
-    pub sweeps: Arc<SweepRequests>,
-    /// Counts.
-    pub counters: Arc<Counters>,
-    /// Ends are left to the sweep, which finds what a person picked and nothing else.
-    pub sweeps_only: bool,
-}
+pub struct PodSink(pub Arc<Context>);
 
 impl PodSink {
     fn with<T>(&self, act: impl FnOnce(&mut Evidence, Moment) -> T) -> T {
-        let mut evidence = self.evidence.lock();
-        act(&mut evidence, self.clock.now())
+        let mut evidence = self.0.evidence();
+        act(&mut evidence, self.0.clock.now())
     }
 
     fn ended(&self, ended: Option<Arc<Ended>>) {
         let Some(ended) = ended else { return };
+        let context = &self.0;
         if self.with(|evidence, _| evidence.pods.was_in_use(&ended.last.podref)) {
-            self.sweeps.request();
+            context.sweep_wanted.notify_one();
         }
-        if self.sweeps_only {
+        // The sweep finds what a person picked, and nothing else.
+        if context.picked.is_some() {
             return;
         }
-        self.counters.ends_seen.inc();
-        if self
-            .ends
-            .try_send(Input::Ended(Arc::clone(&ended)))
-            .is_err()
-        {
-            self.counters.queue_overflows.inc();
-            self.sweeps.request();
+        context.counters.ends_seen.inc();
+        let input = Input::Ended(Arc::clone(&ended));
+        if context.planner.try_send(input).is_err() {
+            context.counters.queue_overflows.inc();
+            context.sweep_wanted.notify_one();
             warn!(pod = %ended.last.podref, "too many pods ended at once, pod is left to the sweep");
         }
     }
@@ -75,14 +52,14 @@ impl PodSink {
 impl Sink<LeanPod> for PodSink {
     fn begin_list(&mut self) {
         // A fresh watch may lag by the cooldown: what was seen of rows within it may be of successors.
-        let heard_until = self.freshness.heard_until().since_epoch();
-        let heard_until = Moment::new(heard_until.saturating_sub(self.policy.cooldown));
+        let heard_until = self.0.freshness.heard_until().since_epoch();
+        let heard_until = Moment::new(heard_until.saturating_sub(self.0.policy.cooldown));
         self.with(|evidence, now| {
             let Evidence { pods, nodes, .. } = evidence;
             // The nodes are about to be suspected anew. Rows that no node stood in the way
             // of before do not wait again because of that.
             let grace = pods.longest_grace().max(DEFAULT_POD_GRACE);
-            let wait = self.policy.wait(Some(grace), MANY_ROWS);
+            let wait = self.0.policy.wait(Some(grace), MANY_ROWS);
             let is_any = |blocked: Option<Blocked>| blocked.is_some();
             let is_blocked = is_any(nodes.blockers(None, wait, now));
             let is_suspect = is_any(nodes.suspects(None, wait, now));
@@ -90,7 +67,7 @@ impl Sink<LeanPod> for PodSink {
                 && !is_blocked
             {
                 pods.end_doubts(Moment::new(over), |dels| {
-                    is_suspect && self.policy.may_never_end(dels)
+                    is_suspect && self.0.policy.may_never_end(dels)
                 });
             }
             pods.begin_list(heard_until);
@@ -124,33 +101,27 @@ impl Sink<LeanPod> for PodSink {
         for missing in missing {
             self.ended(Some(missing));
         }
-        self.node_news.notify_one();
-        self.sweeps.request();
+        self.0.node_news.notify_one();
+        self.0.sweep_wanted.notify_one();
     }
 
     fn interrupted(&mut self) {
-        self.freshness.lose();
+        self.0.freshness.lose();
     }
 }
 
 /// Nodes: into their index.
 pub struct NodeSink {
-    evidence: SharedEvidence,
-    /// Learns that something happened.
-    news: Arc<Notify>,
-    /// The present.
-    pub clock: Clock,
+    context: Arc<Context>,
     /// The names in the list that is being read, if one is.
     listed: Option<HashSet<String>>,
 }
 
 impl NodeSink {
-    /// Puts nodes into this evidence.
-    pub fn new(evidence: SharedEvidence, news: Arc<Notify>, clock: Clock) -> Self {
+    /// Puts nodes into the evidence.
+    pub fn new(context: Arc<Context>) -> Self {
         Self {
-            evidence,
-            news,
-            clock,
+            context,
             listed: None,
         }
     }
@@ -166,7 +137,7 @@ impl Sink<LeanNode> for NodeSink {
             return;
         };
         let changed = {
-            let nodes = &mut self.evidence.lock().nodes;
+            let nodes = &mut self.context.evidence().nodes;
             let before = nodes.get(&name).and_then(ipgc_core::node::Node::state);
             let changed = before.is_none_or(|before| !before.says_the_same(&state));
             if changed && state.declared_ahead {
@@ -176,33 +147,36 @@ impl Sink<LeanNode> for NodeSink {
                 );
             }
             if let Some(listed) = &mut self.listed {
-                nodes.read(&name, Some(state), self.clock.now());
+                nodes.read(&name, Some(state), self.context.clock.now());
                 listed.insert(name);
             } else {
-                nodes.apply(&name, state, self.clock.now());
+                nodes.apply(&name, state, self.context.clock.now());
             }
             changed
         };
         // Kubelets write their node every few minutes, whether anything changed or not.
         if changed {
-            self.news.notify_one();
+            self.context.node_news.notify_one();
         }
     }
 
     fn delete(&mut self, node: LeanNode) {
         if let Some((name, _)) = node.into_state() {
-            self.evidence.lock().nodes.remove(&name, self.clock.now());
-            self.news.notify_one();
+            self.context
+                .evidence()
+                .nodes
+                .remove(&name, self.context.clock.now());
+            self.context.node_news.notify_one();
         }
     }
 
     fn end_list(&mut self) {
         let listed = self.listed.take().unwrap_or_default();
-        let mut evidence = self.evidence.lock();
+        let mut evidence = self.context.evidence();
         let is_listed = |name: &str| listed.contains(name);
-        evidence.nodes.retain(is_listed, self.clock.now());
+        evidence.nodes.retain(is_listed, self.context.clock.now());
         drop(evidence);
-        self.news.notify_one();
+        self.context.node_news.notify_one();
     }
 }
 

@@ -12,33 +12,19 @@ use std::{
 };
 
 use ipgc_core::{
-    evidence::{DEFAULT_POD_GRACE, MANY_ROWS, Policy},
+    evidence::{DEFAULT_POD_GRACE, MANY_ROWS},
     node::{Pulse, SILENCE},
     plan::Input,
     time::Moment,
 };
-use k8s_openapi::{
-    api::{coordination::v1::Lease, core::v1::Node},
-    apimachinery::pkg::apis::meta::v1::ListMeta,
-};
-use kube::{
-    Api, Client, Resource,
-    api::{ListParams, Request},
-};
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
+use kube::{Client, api::Request};
 use serde::Deserialize;
-use tokio::{
-    sync::{Notify, mpsc, watch},
-    time::sleep,
-};
+use tokio::time::sleep;
 use tracing::warn;
 
-use super::{evidence::SharedEvidence, prover::Prover};
-use crate::{
-    backoff::Backoff,
-    calls::{CallError, PAGE, call, next_page},
-    clock::Clock,
-    history::History,
-};
+use super::context::{Context, Interest};
+use crate::{backoff::Backoff, calls::CallError};
 
 /// Namespace of the kubelets' Leases.
 const LEASES: &str = "kube-node-lease";
@@ -48,43 +34,27 @@ const READ_EVERY: Duration = Duration::from_secs(10);
 /// How long a node that is gone is remembered: longer than any wait.
 const KEEP_GONE: Duration = Duration::from_hours(48);
 
-/// Whether somebody waits for something that nodes or their Leases tell.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Interest {
-    /// Until when the Leases are of interest.
-    pub until: Moment,
-    /// Whether a case waits for a node.
-    pub is_awaited: bool,
-}
-
-/// A page of Leases. Every field of a Lease may be absent.
-#[derive(Deserialize)]
-struct LeasePage {
-    metadata: ListMeta,
-    items: Vec<LeanLease>,
-}
-
-/// The fields of a Lease that tell whether its kubelet is at work.
-#[derive(Deserialize)]
-struct LeanLease {
-    metadata: LeaseMetadata,
+/// The fields of a Lease that tell whether its kubelet is at work; of a node, its metadata. Each may be absent.
+#[derive(Clone, Deserialize)]
+struct Lean {
+    metadata: LeanMetadata,
     spec: Option<LeaseHolder>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct LeaseMetadata {
+struct LeanMetadata {
     name: Option<String>,
     resource_version: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct LeaseHolder {
     holder_identity: Option<String>,
 }
 
-impl LeanLease {
+impl Lean {
     /// Its name and its version, if the kubelet of that node holds it: what anybody else writes is no sign that the
     /// kubelet is at work.
     fn renewal(self) -> Option<(String, String)> {
@@ -97,32 +67,19 @@ impl LeanLease {
 
 /// The keeper of that knowledge.
 pub struct NodeKeeper {
+    /// The evidence, and those who wait for something that it tells.
+    pub context: Arc<Context>,
     /// Reads nodes and Leases.
     pub client: Client,
-    /// The nodes that are kept, with the pods, since the waits depend on the pods' grace.
-    pub evidence: SharedEvidence,
-    /// Tells that something happened: a node changed, or there was a gap.
-    pub news: Arc<Notify>,
-    /// Whether somebody waits.
-    pub interest: watch::Receiver<Interest>,
-    /// Learns of the versions of lists.
-    pub history: Arc<History>,
-    /// Reads single nodes.
-    pub prover: Prover,
-    /// Where the cases are that wait.
-    pub planner: mpsc::Sender<Input>,
-    /// The waits that the Leases are read for.
-    pub policy: Policy,
-    /// The present.
-    pub clock: Clock,
 }
 
 impl NodeKeeper {
     /// Keeps it for ever.
-    pub async fn run(mut self) {
+    pub async fn run(self) {
+        let mut interest = self.context.interest.subscribe();
         let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
         // Where waits are short, what they wait for is to be seen in time.
-        let quick = (self.policy.grace / 10).clamp(Duration::from_secs(1), READ_EVERY);
+        let quick = (self.context.policy.grace / 10).clamp(Duration::from_secs(1), READ_EVERY);
         let mut last = HashMap::new();
         let mut read_at: Option<Moment> = None;
         let mut confirmed_at: Option<Moment> = None;
@@ -131,9 +88,9 @@ impl NodeKeeper {
         // When nodes that could not be listed are listed again.
         let mut list_again: Option<Moment> = None;
         loop {
-            list_again.take_if(|moment| *moment <= self.clock.now());
+            list_again.take_if(|moment| *moment <= self.context.clock.now());
             // Once the watch has told which nodes there are, a name that it has not told is news.
-            if list_again.is_none() && self.evidence.lock().nodes.is_complete_after_gap() {
+            if list_again.is_none() && self.context.evidence().nodes.is_complete_after_gap() {
                 match self.list_suspects().await {
                     Ok(until) => {
                         listen_until = until.unwrap_or(listen_until);
@@ -142,12 +99,12 @@ impl NodeKeeper {
                     Err(error) => {
                         let wait = backoff.next_wait();
                         warn!(%error, ?wait, "nodes cannot be listed, rows that nobody saw wait");
-                        list_again = Some(self.clock.now() + wait);
+                        list_again = Some(self.context.clock.now() + wait);
                     }
                 }
             }
-            let now = self.clock.now();
-            let Interest { until, is_awaited } = *self.interest.borrow_and_update();
+            let now = self.context.clock.now();
+            let Interest { until, is_awaited } = *interest.borrow_and_update();
             // A case waits for one of its nodes, so that it says nothing of the others whether this one is ready.
             let read_every = if is_awaited || until > now {
                 Some(quick)
@@ -162,7 +119,8 @@ impl NodeKeeper {
                 }
             }
             // Now and then: how late it is known that a machine still ran decides of how many pods its next boot tells.
-            let confirm_every = (self.policy.grace / 2).clamp(Duration::from_secs(1), SILENCE);
+            let confirm_every =
+                (self.context.policy.grace / 2).clamp(Duration::from_secs(1), SILENCE);
             if read_every.is_some() && confirmed_at.is_none_or(|at| now.since(at) >= confirm_every)
             {
                 confirmed_at = Some(now);
@@ -171,21 +129,21 @@ impl NodeKeeper {
                 }
             }
             self.wake(&mut last).await;
-            let now = self.clock.now();
-            self.evidence.lock().nodes.forget(KEEP_GONE, now);
+            let now = self.context.clock.now();
+            self.context.evidence().nodes.forget(KEEP_GONE, now);
             let next = match (read_every, read_at) {
-                (Some(every), Some(read)) => self.clock.until(read + every),
+                (Some(every), Some(read)) => self.context.clock.until(read + every),
                 (Some(_), None) => Duration::ZERO,
                 (None, _) => Duration::from_hours(1),
             };
-            let again = list_again.map(|moment| self.clock.until(moment));
+            let again = list_again.map(|moment| self.context.clock.until(moment));
             let next = again.map_or(next, |again| again.min(next));
             tokio::select! {
                 biased;
                 () = sleep(next) => {}
-                () = self.news.notified() => {}
+                () = self.context.node_news.notified() => {}
                 // Its sender lives as long as the run.
-                Ok(()) = self.interest.changed() => {}
+                Ok(()) = interest.changed() => {}
             }
         }
     }
@@ -193,34 +151,26 @@ impl NodeKeeper {
     /// All nodes that exist, by a quorum LIST begun after the gap: each may run what nobody saw. Until when their Leases
     /// are of interest.
     async fn list_suspects(&self) -> Result<Option<Moment>, CallError> {
-        let gap = self.evidence.lock().nodes.pending_gap();
+        let gap = self.context.evidence().nodes.pending_gap();
         let Some(gap) = gap else {
             return Ok(None);
         };
-        let api: Api<Node> = Api::all(self.client.clone());
-        let mut params = ListParams::default().limit(PAGE);
         let mut names = Vec::new();
-        loop {
-            let heard = self.history.ask::<Node>(&params);
-            let page = call(api.list_metadata(&params)).await?;
-            self.history.hear(heard.as_ref(), &page.metadata);
-            let next = next_page(&params, &page.metadata);
-            // The watch tells their states: this list may be older than a removal that it told.
-            names.extend(page.items.into_iter().filter_map(|node| node.metadata.name));
-            match next {
-                Some(next) => params = next,
-                None => break,
-            }
-        }
+        // The watch tells their states: this list may be older than a removal that it told.
+        let add = |node: Lean| names.extend(node.metadata.name);
+        let history = &self.context.history;
+        history
+            .read::<Node, _>(&self.client, None, Request::list_metadata, add)
+            .await?;
         let unknown: BTreeSet<Box<str>> = {
-            let evidence = self.evidence.lock();
+            let evidence = self.context.evidence();
             let is_known = |name: &str| evidence.nodes.get(name).is_some();
             let unknown = names.iter().filter(|name| !is_known(name));
             unknown.map(|name| name.as_str().into()).collect()
         };
-        let read = self.prover.nodes(&unknown, false).await?;
-        let now = self.clock.now();
-        let mut evidence = self.evidence.lock();
+        let read = self.context.prover.nodes(&unknown, false).await?;
+        let now = self.context.clock.now();
+        let mut evidence = self.context.evidence();
         let grace = evidence.pods.longest_grace().max(DEFAULT_POD_GRACE);
         let nodes = &mut evidence.nodes;
         // Another gap, meanwhile, needs another list.
@@ -237,64 +187,44 @@ impl NodeKeeper {
         }
         drop(evidence);
         // A pod that ends later need not wait for what can be heard now.
-        let wait = self.policy.wait(Some(grace), MANY_ROWS);
+        let wait = self.context.policy.wait(Some(grace), MANY_ROWS);
         Ok(Some(now + wait + SILENCE + SILENCE))
     }
 
     /// Nodes whose objects are as the watch told them still run on the boot that is known.
     async fn confirm_boots(&self) -> Result<(), CallError> {
-        let api: Api<Node> = Api::all(self.client.clone());
-        let mut params = ListParams::default().limit(PAGE);
         // All pages show what the first one showed.
-        let (asked, epoch) = (self.clock.now(), self.history.epoch());
-        loop {
-            let heard = self.history.ask::<Node>(&params);
-            let page = call(api.list_metadata(&params)).await?;
-            self.history.hear(heard.as_ref(), &page.metadata);
-            if self.history.epoch() != epoch {
-                return Ok(());
-            }
-            let next = next_page(&params, &page.metadata);
-            let mut evidence = self.evidence.lock();
-            for meta in page.items.into_iter().map(|node| node.metadata) {
-                if let (Some(name), Some(version)) = (meta.name, meta.resource_version) {
-                    evidence
-                        .nodes
-                        .confirm_boot(&name, &version, asked, self.policy.grace);
-                }
-            }
-            drop(evidence);
-            match next {
-                Some(next) => params = next,
-                None => return Ok(()),
+        let Context { clock, history, .. } = &*self.context;
+        let (asked, epoch) = (clock.now(), history.epoch());
+        let mut versions = Vec::new();
+        let add =
+            |node: Lean| versions.extend(node.metadata.name.zip(node.metadata.resource_version));
+        history
+            .read::<Node, _>(&self.client, None, Request::list_metadata, add)
+            .await?;
+        let nodes = &mut self.context.evidence().nodes;
+        if history.epoch() == epoch {
+            for (name, version) in versions {
+                nodes.confirm_boot(&name, &version, asked, self.context.policy.grace);
             }
         }
+        Ok(())
     }
 
     /// Reads the Leases of all kubelets into the nodes.
     async fn read_leases(&self) -> Result<(), CallError> {
-        let mut params = ListParams::default().limit(PAGE);
-        let mut versions = HashMap::new();
         // All pages show what the first one showed.
-        let (asked, epoch) = (self.clock.now(), self.history.epoch());
-        let mut answered = None;
-        let seen = loop {
-            let heard = self.history.ask::<Lease>(&params);
-            let request = Request::new(Lease::url_path(&(), Some(LEASES))).list(&params);
-            let request = request.map_err(kube::Error::BuildRequest)?;
-            let page: LeasePage = call(self.client.request(request)).await?;
-            self.history.hear(heard.as_ref(), &page.metadata);
-            let seen = *answered.get_or_insert_with(|| self.clock.now());
-            let next = next_page(&params, &page.metadata);
-            versions.extend(page.items.into_iter().filter_map(LeanLease::renewal));
-            match next {
-                Some(next) => params = next,
-                None => break seen,
-            }
-        };
-        let nodes = &mut self.evidence.lock().nodes;
+        let Context { clock, history, .. } = &*self.context;
+        let (asked, epoch) = (clock.now(), history.epoch());
+        let mut versions = HashMap::new();
+        let add = |lease: Lean| versions.extend(lease.renewal());
+        history
+            .read::<Lease, _>(&self.client, Some(LEASES), Request::list, add)
+            .await?;
+        let seen = clock.now();
+        let nodes = &mut self.context.evidence().nodes;
         // Of two times, each version differs from what it was.
-        if self.history.epoch() == epoch {
+        if history.epoch() == epoch {
             let names: Vec<String> = nodes.existing().map(|(name, _)| name.to_owned()).collect();
             for name in names {
                 let version = versions.get(&name).map(String::as_str);
@@ -307,8 +237,8 @@ impl NodeKeeper {
     /// Those who wait for something on a node look again when it has happened.
     async fn wake(&self, last: &mut HashMap<Box<str>, Pulse>) {
         let pulse: HashMap<Box<str>, Pulse> = {
-            let evidence = self.evidence.lock();
-            let pulse = evidence.nodes.pulse(self.clock.now()).into_iter();
+            let evidence = self.context.evidence();
+            let pulse = evidence.nodes.pulse(self.context.clock.now()).into_iter();
             pulse.map(|(name, pulse)| (name.into(), pulse)).collect()
         };
         if pulse == *last {
@@ -318,11 +248,6 @@ impl NodeKeeper {
         let changed = names.filter(|name| pulse.get(*name) != last.get(*name));
         let changed = changed.cloned().collect();
         *last = pulse;
-        self.tell(Input::NodesChanged(changed)).await;
-    }
-
-    async fn tell(&self, input: Input) {
-        // The planner ends before this task does.
-        let _ = self.planner.send(input).await;
+        self.context.plan(Input::NodesChanged(changed)).await;
     }
 }

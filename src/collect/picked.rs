@@ -7,7 +7,6 @@
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
     net::IpAddr,
-    sync::Mutex,
     time::Duration,
 };
 
@@ -21,8 +20,6 @@ use ipgc_core::{
 };
 use serde_json::Value;
 use tokio::sync::watch;
-
-use crate::lock::lock;
 
 /// One that a person picked.
 #[derive(Clone, Debug)]
@@ -101,6 +98,18 @@ impl Fate {
             | Self::Freed(_) => false,
         }
     }
+
+    /// Whether it changes to `next`.
+    fn changes_to(&self, next: &Self) -> bool {
+        match self {
+            Self::Done(_) | Self::Left(..) => false,
+            // A row that we removed ourselves is gone as well.
+            Self::Freed(_) => matches!(next, Self::Done(_) | Self::Left(..)),
+            // That the row is gone may be told before it is known that it was by us.
+            Self::Gone => matches!(next, Self::Freed(_)),
+            _ => self != next,
+        }
+    }
 }
 
 /// All that were picked.
@@ -111,8 +120,7 @@ pub struct Picked {
     by_podref: HashMap<PodRef, Vec<usize>>,
     /// How long before the run the rows were seen first.
     seen_before: Duration,
-    fates: Mutex<Vec<Fate>>,
-    changed: watch::Sender<()>,
+    fates: watch::Sender<Vec<Fate>>,
 }
 
 impl Picked {
@@ -123,8 +131,7 @@ impl Picked {
             places: HashMap::new(),
             by_podref: HashMap::new(),
             seen_before,
-            fates: Mutex::new(Vec::new()),
-            changed: watch::Sender::new(()),
+            fates: watch::Sender::default(),
         };
         for pick in picks {
             let at = all.picks.len();
@@ -134,7 +141,7 @@ impl Picked {
                 all.picks.push(pick);
             }
         }
-        lock(&all.fates).resize(all.picks.len(), Fate::Unseen);
+        all.fates.send_replace(vec![Fate::Unseen; all.picks.len()]);
         all
     }
 
@@ -145,12 +152,12 @@ impl Picked {
 
     /// The fate of each, in the same order.
     pub fn fates(&self) -> Vec<Fate> {
-        lock(&self.fates).clone()
+        self.fates.borrow().clone()
     }
 
     /// Is told of each change of a fate.
-    pub fn subscribe(&self) -> watch::Receiver<()> {
-        self.changed.subscribe()
+    pub fn subscribe(&self) -> watch::Receiver<Vec<Fate>> {
+        self.fates.subscribe()
     }
 
     /// How long before the run the rows were seen first.
@@ -183,9 +190,8 @@ impl Picked {
 
     /// Something became of a row, or of a reservation: `place` is the uid of its pool, or its namespace.
     pub fn tell(&self, place: &str, name: &str, fate: Fate) {
-        if let Some(at) = self.at(place, name) {
-            self.set(&mut lock(&self.fates), at, fate);
-        }
+        let mut fate = Some(fate);
+        self.change(self.at(place, name), |_, _| fate.take());
     }
 
     /// A pool was observed by a sweep: what was picked of it and is not there as it was is gone, by whomever. Of what
@@ -266,17 +272,18 @@ impl Picked {
 
     /// A reservation of which somebody looked, after all was done, whether it is there.
     pub fn saw_at_the_end(&self, at: usize, found: Result<bool, &str>) {
-        let mut fates = lock(&self.fates);
-        let (Fate::Asked(stale) | Fate::Done(stale)) = fates[at].clone() else {
-            return;
-        };
-        fates[at] = match found {
-            Ok(false) => Fate::Done(stale),
-            Ok(true) => {
-                Fate::Kept("it is there: its pod lives again, or it was not deleted".into())
-            }
-            Err(reason) => Fate::Kept(format!("whether it went could not be read: {reason}")),
-        };
+        self.fates.send_modify(|fates| {
+            let (Fate::Asked(stale) | Fate::Done(stale)) = fates[at].clone() else {
+                return;
+            };
+            fates[at] = match found {
+                Ok(false) => Fate::Done(stale),
+                Ok(true) => {
+                    Fate::Kept("it is there: its pod lives again, or it was not deleted".into())
+                }
+                Err(reason) => Fate::Kept(format!("whether it went could not be read: {reason}")),
+            };
+        });
     }
 
     /// Something failed for a pod in a pool; `is_given_up` when it is not tried again.
@@ -307,8 +314,7 @@ impl Picked {
         (pool, podref, orphans): (&PoolKey, &PodRef, &BTreeSet<String>),
         next: impl Fn(&Pick, &Fate) -> Option<Fate>,
     ) {
-        let mut fates = lock(&self.fates);
-        let picks = self.by_podref.get(podref).into_iter().flatten();
+        let picks = self.by_podref.get(podref).into_iter().flatten().copied();
         // A reservation without a row may be of no pool; the case that releases it knows its name.
         let is_in = |pick: &Pick| match &pick.subject {
             Subject::Row { .. } => pick.pool == *pool,
@@ -316,36 +322,30 @@ impl Picked {
                 pick.pool.namespace == pool.namespace && orphans.contains(name)
             }
         };
-        for at in picks.filter(|at| is_in(&self.picks[**at])) {
-            if let Some(fate) = next(&self.picks[*at], &fates[*at]) {
-                self.set(&mut fates, *at, fate);
-            }
-        }
+        self.change(picks.filter(|at| is_in(&self.picks[*at])), next);
     }
 
-    fn each(&self, next: impl Fn(&Pick, &Fate) -> Option<Fate>) {
-        let mut fates = lock(&self.fates);
-        for (at, pick) in self.picks.iter().enumerate() {
-            if let Some(fate) = next(pick, &fates[at]) {
-                self.set(&mut fates, at, fate);
-            }
-        }
+    fn each(&self, next: impl FnMut(&Pick, &Fate) -> Option<Fate>) {
+        self.change(0..self.picks.len(), next);
     }
 
-    fn set(&self, fates: &mut [Fate], at: usize, fate: Fate) {
-        let known = &mut fates[at];
-        let stays = match known {
-            Fate::Done(_) | Fate::Left(..) => true,
-            // A row that we removed ourselves is gone as well.
-            Fate::Freed(_) => !matches!(fate, Fate::Done(_) | Fate::Left(..)),
-            // That the row is gone may be told before it is known that it was by us.
-            Fate::Gone => !matches!(fate, Fate::Freed(_)),
-            _ => *known == fate,
-        };
-        if !stays {
-            *known = fate;
-            self.changed.send_replace(());
-        }
+    /// Gives those of these picks their next fate that have one.
+    fn change(
+        &self,
+        picks: impl IntoIterator<Item = usize>,
+        mut next: impl FnMut(&Pick, &Fate) -> Option<Fate>,
+    ) {
+        self.fates.send_if_modified(|fates| {
+            let mut is_news = false;
+            for at in picks {
+                let next = next(&self.picks[at], &fates[at]);
+                if let Some(next) = next.filter(|next| fates[at].changes_to(next)) {
+                    fates[at] = next;
+                    is_news = true;
+                }
+            }
+            is_news
+        });
     }
 }
 

@@ -19,7 +19,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, warn};
 
-use super::{context::Context, nodes::Interest, release::Releaser, sweep::SweepRequests, turn};
+use super::{context::Context, release::Releaser, turn};
 use crate::backoff::Backoff;
 
 /// Upper limit of the cases that are remembered as given up.
@@ -33,10 +33,6 @@ pub struct Planning {
     pub context: Arc<Context>,
     /// Removes reservations.
     pub releaser: Arc<Releaser>,
-    /// Asked for a sweep when retries are used up, or an end leads to a pool that no sweep saw.
-    pub sweeps: Arc<SweepRequests>,
-    /// Told whether a case waits for nodes.
-    pub interest: watch::Sender<Interest>,
     /// Told how much work is open.
     pub outlook: watch::Sender<Outlook>,
     /// Most cases at a time, though an end may open several.
@@ -114,7 +110,7 @@ impl Planning {
         let effects = planner.take(input, &mut context.evidence(), &terms, now);
         for effect in effects {
             match effect {
-                Effect::Sweep => self.sweeps.request(),
+                Effect::Sweep => context.sweep_wanted.notify_one(),
                 Effect::Routed(ended, unresolved) => self.report_unresolved(&ended, &unresolved),
                 Effect::LeftToSweep(pod) => {
                     context.counters.queue_overflows.inc();
@@ -180,7 +176,7 @@ impl Planning {
         context.counters.retries_exhausted.inc();
         // The next sweep, in its own time, finds again the rows that a sweep found.
         if case.ended.is_some() {
-            self.sweeps.request();
+            context.sweep_wanted.notify_one();
         }
         // Another copy tells it. Should this one lead one day, it is news then.
         if !context.gate.leads() {
@@ -226,7 +222,7 @@ impl Planning {
             is_news
         });
         let waits = planner.waits_for_nodes();
-        self.interest.send_if_modified(|interest| {
+        self.context.interest.send_if_modified(|interest| {
             let is_news = waits && !interest.is_awaited;
             interest.is_awaited = waits;
             is_news

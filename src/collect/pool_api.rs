@@ -1,6 +1,6 @@
 //! The requests on IPPools: observe one or a page of them, and remove rows from one. And the list of NodeSlicePools.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc};
 
 use ipgc_core::{
     address::Range,
@@ -25,8 +25,8 @@ use tracing::warn;
 use super::names::page_of_names;
 use crate::{
     api::{IpPool, NodeSlicePool},
-    calls::{CallError, PAGE, SLOW, call, list, next_page, text},
-    clock::{Clock, cpu_time},
+    calls::{CallError, SLOW, call, list, next_page, text},
+    clock::Clock,
     history::History,
 };
 
@@ -66,14 +66,8 @@ pub fn first_page() -> ListParams {
     ListParams::default().limit(FIRST_PAGE)
 }
 
-/// The page after this one, of as many pools as pages of such pools may have; no more than twice as
-/// many as this one had, since small pools tell nothing of those that follow.
-pub fn following_page(page: &PoolPage) -> Option<ListParams> {
-    let next = page.next.clone()?;
-    Some(next.limit(next_size(page.pools.len(), page.bytes)))
-}
-
-/// How many pools the page after one of so many in so many bytes may have.
+/// How many pools the page after one of so many in so many bytes may have; no more than twice as many, since small
+/// pools tell nothing of those that follow.
 pub fn next_size(pools: usize, bytes: usize) -> u32 {
     let pools = pools.max(1);
     let size = PAGE_BYTES / (bytes / pools).max(1);
@@ -85,10 +79,6 @@ pub fn next_size(pools: usize, bytes: usize) -> u32 {
 pub struct PoolPage {
     /// Each pool, or the beginning of what is none.
     pub pools: Vec<Result<ObservedPool, (String, NotAPool)>>,
-    /// The length of its text.
-    pub bytes: usize,
-    /// CPU time of parsing it and of passing over what was not wanted.
-    pub parsing: Duration,
     /// The parameters of the next page.
     pub next: Option<ListParams>,
 }
@@ -167,8 +157,6 @@ impl PoolApi {
         let asked = self.history.ask::<IpPool>(params);
         let text = list::<IpPool>(&self.client, namespace, params).await?;
         let read_at = self.clock.now();
-        let bytes = text.len();
-        let begun = cpu_time();
         let (metadata, mut pools) = ObservedPool::parse_list::<ListMeta>(&text, read_at, wanted)?;
         if self.claims {
             pools
@@ -177,16 +165,13 @@ impl PoolApi {
                 .for_each(ObservedPool::read_claims);
         }
         self.history.hear(asked.as_ref(), &metadata);
+        let next = next_page(params, &metadata);
+        let next = next.map(|next| next.limit(next_size(pools.len(), text.len())));
         let pools = pools.into_iter();
         let pools = pools
             .map(|pool| pool.map_err(|(text, reason)| (excerpt(text).to_owned(), reason)))
             .collect();
-        Ok(PoolPage {
-            pools,
-            parsing: cpu_time().saturating_sub(begun),
-            bytes,
-            next: next_page(params, &metadata),
-        })
+        Ok(PoolPage { pools, next })
     }
 
     /// The names of all pools in `namespace`, in a quorum read.
@@ -195,19 +180,17 @@ impl PoolApi {
     /// When a page cannot be read.
     pub async fn names(&self, namespace: &str) -> Result<Vec<String>, CallError> {
         let mut names = Vec::new();
-        let mut params = ListParams::default().limit(PAGE_OF_NAMES);
-        loop {
+        let mut next = Some(ListParams::default().limit(PAGE_OF_NAMES));
+        while let Some(params) = next {
             let asked = self.history.ask::<IpPool>(&params);
             let page = page_of_names::<IpPool>(&self.client, namespace, &params, |name| {
                 names.push(name.to_owned());
             });
             let page = page.await?;
             self.history.hear(asked.as_ref(), &page);
-            match next_page(&params, &page) {
-                Some(next) => params = next,
-                None => return Ok(names),
-            }
+            next = next_page(&params, &page);
         }
+        Ok(names)
     }
 
     /// The slices of nodes, of all NodeSlicePools or of those in `namespace`. One that cannot be read is left out, which
@@ -216,31 +199,19 @@ impl PoolApi {
     /// # Errors
     /// When a page cannot be read.
     pub async fn slices(&self, namespace: Option<&str>) -> Result<Vec<Slice>, CallError> {
-        let api: Api<DeserializeGuard<NodeSlicePool>> = match namespace {
-            Some(namespace) => Api::namespaced(self.client.clone(), namespace),
-            None => Api::all(self.client.clone()),
-        };
         let mut slices = Vec::new();
-        let mut params = ListParams::default().limit(PAGE);
-        loop {
-            let asked = self.history.ask::<NodeSlicePool>(&params);
-            let page = call(api.list(&params)).await?;
-            self.history.hear(asked.as_ref(), &page.metadata);
-            let next = next_page(&params, &page.metadata);
-            for pool in page.items {
-                match pool.0 {
-                    Ok(pool) => slices.extend(slices_of(&pool)),
-                    Err(invalid) => {
-                        let pool = invalid.metadata.name.unwrap_or_default();
-                        warn!(pool, reason = %invalid.error, "NodeSlicePool cannot be read");
-                    }
-                }
+        let add = |pool: DeserializeGuard<NodeSlicePool>| match pool.0 {
+            Ok(pool) => slices.extend(slices_of(&pool)),
+            Err(invalid) => {
+                let pool = invalid.metadata.name.unwrap_or_default();
+                warn!(pool, reason = %invalid.error, "NodeSlicePool cannot be read");
             }
-            match next {
-                Some(next) => params = next,
-                None => return Ok(slices),
-            }
-        }
+        };
+        let read =
+            self.history
+                .read::<NodeSlicePool, _>(&self.client, namespace, Request::list, add);
+        read.await?;
+        Ok(slices)
     }
 
     /// Sends one patch. The answer is metadata only: a full pool would be a megabyte.

@@ -16,7 +16,10 @@ use ipgc_core::{
     podref::PodRef,
     proof::{KnownResourceClaims, Presence, Proof, ResourceClaims, Ticket},
 };
-use kube::{Api, Client, Resource, api::ListParams};
+use kube::{
+    Api, Client, Resource,
+    api::{ListParams, Request},
+};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
@@ -81,24 +84,19 @@ impl Prover {
     /// # Errors
     /// When a page cannot be read.
     pub async fn claims(&self) -> KnownResourceClaims {
-        let api: Api<ResourceClaim> = Api::all(self.client.clone());
         let mut claims = ResourceClaims::default();
-        let mut params = ListParams::default().limit(PAGE_OF_STATES);
-        loop {
-            let asked = self.history.ask::<ResourceClaim>(&params);
-            let page = call(api.list(&params)).await;
-            let page = page.map_err(|error| format!("ResourceClaims cannot be listed: {error}"))?;
-            self.history.hear(asked.as_ref(), &page.metadata);
-            let next = next_page(&params, &page.metadata);
-            for claim in page.items {
-                let uid = claim.metadata.uid.as_deref();
-                claims.add(uid.ok_or("a ResourceClaim has no uid")?, claim.addresses());
-            }
-            match next {
-                Some(next) => params = next,
-                None => return Ok(claims),
-            }
-        }
+        let mut is_whole = true;
+        let add = |claim: ResourceClaim| match claim.metadata.uid.as_deref() {
+            Some(uid) => claims.add(uid, claim.addresses()),
+            None => is_whole = false,
+        };
+        let read = self
+            .history
+            .read::<ResourceClaim, _>(&self.client, None, Request::list, add);
+        let read = read.await;
+        read.map_err(|error| format!("ResourceClaims cannot be listed: {error}"))?;
+        let whole = is_whole.then_some(claims);
+        whole.ok_or_else(|| "a ResourceClaim has no uid".into())
     }
 
     /// The presence of each of these pods, read from now on, and when the first of the reads began.

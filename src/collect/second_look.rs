@@ -14,7 +14,7 @@ use tracing::warn;
 
 use super::{
     context::Context,
-    pool_api::{ObserveError, first_page, following_page},
+    pool_api::{ObserveError, first_page},
 };
 
 /// Namespace, network and address of a row.
@@ -65,8 +65,8 @@ pub async fn second_look(
     wanted: impl Fn(&str) -> bool,
 ) -> Result<SecondLook, ObserveError> {
     let mut found = SecondLook::default();
-    let mut params = first_page();
-    loop {
+    let mut next = Some(first_page());
+    while let Some(params) = next {
         let is_wanted = |row: &Glance<'_>| {
             row.podref.is_some_and(&wanted)
                 || row
@@ -76,7 +76,7 @@ pub async fn second_look(
         let page = context.pools.page(namespace, &params, is_wanted);
         let page = page.await?;
         context.pulse.beat();
-        let next = following_page(&page);
+        next = page.next;
         for pool in page.pools {
             let pool = match pool {
                 Ok(pool) => pool,
@@ -108,9 +108,6 @@ pub async fn second_look(
                 }
             }
         }
-        match next {
-            Some(next) => params = next,
-            None => return Ok(found),
-        }
     }
+    Ok(found)
 }

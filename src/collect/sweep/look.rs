@@ -34,11 +34,10 @@ use tracing::warn;
 use super::report::{PoolTally, SweepReport};
 use crate::{
     calls::CallError,
-    clock::cpu_time,
     collect::{
         context::Context,
         picked::Fate,
-        pool_api::{ObserveError, first_page, following_page},
+        pool_api::{ObserveError, first_page},
         reservation_api::ReservationApi,
     },
 };
@@ -181,8 +180,8 @@ impl<'l> Look<'l> {
     /// When a page cannot be read. The findings so far are good; the rest is not known.
     pub async fn at_pools(&mut self) -> Result<(), ObserveError> {
         let context = self.context;
-        let mut params = first_page();
-        loop {
+        let mut next = Some(first_page());
+        while let Some(params) = next {
             let mut held = 0;
             // Asked once for the page, when its first row is there: rows are seen no earlier than that.
             let mut asked = None;
@@ -217,8 +216,7 @@ impl<'l> Look<'l> {
             let page = page.await?;
             context.pulse.beat();
             self.report.words.add_live(held);
-            let next = following_page(&page);
-            let begun = cpu_time();
+            next = page.next;
             for pool in page.pools {
                 match pool {
                     Ok(pool) => self.at_pool(&pool),
@@ -228,11 +226,6 @@ impl<'l> Look<'l> {
                         warn!(pool = excerpt(&text), %reason, "pool cannot be read");
                     }
                 }
-            }
-            self.report.judging += page.parsing + cpu_time().saturating_sub(begun);
-            match next {
-                Some(next) => params = next,
-                None => break,
             }
         }
         self.judge_candidates();

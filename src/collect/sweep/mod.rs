@@ -23,10 +23,7 @@ use ipgc_core::{
     time::Moment,
 };
 use jiff::Timestamp;
-use tokio::{
-    sync::{Notify, mpsc, watch},
-    time::sleep,
-};
+use tokio::{sync::watch, time::sleep};
 use tracing::{info, warn};
 
 use self::look::Look;
@@ -48,17 +45,6 @@ enum SweepError {
     Reservations(CallError),
 }
 
-/// Asks for a sweep before its time.
-#[derive(Debug, Default)]
-pub struct SweepRequests(Notify);
-
-impl SweepRequests {
-    /// Asks for one. Asked for again before it began, it is one all the same.
-    pub fn request(&self) {
-        self.0.notify_one();
-    }
-}
-
 /// How the sweeps go.
 #[derive(Clone, Debug, Default)]
 pub struct SweepHealth {
@@ -76,12 +62,8 @@ pub struct SweepHealth {
 pub struct Sweeper {
     /// Clients, evidence and settings, shared with the turns.
     pub context: Arc<Context>,
-    /// Where what is found goes.
-    pub planner: mpsc::Sender<Input>,
     /// Sweep only here, if set.
     pub namespace: Option<String>,
-    /// Where sweeps are asked for.
-    pub requests: Arc<SweepRequests>,
     /// Time between sweeps.
     pub interval: Duration,
     /// Where their ends are told.
@@ -98,7 +80,7 @@ impl Sweeper {
             self.context.freshness.caught_up().await;
             self.context.pulse.beat();
             // A request from before this one began is served by it.
-            let _ = self.requests.0.notified().now_or_never();
+            let _ = self.context.sweep_wanted.notified().now_or_never();
             let begun = self.context.clock.now();
             let wait = match self.sweep(begun).await {
                 Ok(report) => {
@@ -110,7 +92,7 @@ impl Sweeper {
                     let before = Arc::clone(&self.health.borrow().report);
                     report.log(&before, begun, self.context.clock.now());
                     let before = self.health.borrow().swept.unwrap_or(Moment::EPOCH);
-                    self.tell(Input::SweepEnded { begun, before }).await;
+                    self.context.plan(Input::SweepEnded { begun, before }).await;
                     self.health.send_replace(SweepHealth {
                         swept: Some(begun),
                         ended: Some(self.context.clock.now()),
@@ -132,7 +114,7 @@ impl Sweeper {
                 tokio::select! {
                     biased;
                     () = sleep(wait.saturating_sub(PAUSE)) => {}
-                    () = self.requests.0.notified() => {}
+                    () = self.context.sweep_wanted.notified() => {}
                 }
             };
             self.context.pulse.through(pause).await;
@@ -212,14 +194,9 @@ impl Sweeper {
             }
         }
         report.breaker_open = self.assess(&report, begun);
-        self.tell(Input::Found(found)).await;
+        self.context.plan(Input::Found(found)).await;
         reservations.map_err(SweepError::Reservations)?;
         Ok(report)
-    }
-
-    async fn tell(&self, input: Input) {
-        // The planner ends before this task does.
-        let _ = self.planner.send(input).await;
     }
 
     /// Whether the breaker is open by what the sweep found.

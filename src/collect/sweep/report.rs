@@ -49,8 +49,6 @@ pub struct SweepReport {
     pub unallocated: Option<usize>,
     /// Whether the breaker is open, after this sweep.
     pub breaker_open: bool,
-    /// CPU time of parsing pools and judging rows: what a sweep costs beside transport.
-    pub judging: Duration,
 }
 
 /// How many rows have each [`Word`].
@@ -124,8 +122,9 @@ impl SweepReport {
 
     /// The nodes that hold rows, with how many, most first.
     pub fn held_by(&self) -> Vec<(Box<str>, usize)> {
-        let by_node = self.held_by.clone().by_node();
-        let mut held_by: Vec<_> = by_node.into_iter().collect();
+        let mut held_by = self.held_by.clone();
+        held_by.count(&Arc::from([]));
+        let mut held_by: Vec<_> = held_by.by_node.into_iter().collect();
         held_by.sort_by_key(|(_, rows)| Reverse(*rows));
         held_by
     }
@@ -164,7 +163,6 @@ impl SweepReport {
                 unknown = words(Word::Unknown),
                 orphans = self.orphans,
                 ?took,
-                judging = ?self.judging,
                 "sweep ended"
             );
         }
@@ -209,24 +207,15 @@ struct HeldBy {
 }
 
 impl HeldBy {
+    /// A row that these hold. Those of the last rows are added when others come.
     fn count(&mut self, nodes: &Arc<[Box<str>]>) {
         if !Arc::ptr_eq(nodes, &self.last) {
-            self.add_last();
-            self.last = Arc::clone(nodes);
+            let rows = std::mem::take(&mut self.rows_of_last);
+            for node in &*std::mem::replace(&mut self.last, Arc::clone(nodes)) {
+                *self.by_node.entry(node.clone()).or_default() += rows;
+            }
         }
         self.rows_of_last += 1;
-    }
-
-    fn add_last(&mut self) {
-        let rows = std::mem::take(&mut self.rows_of_last);
-        for node in self.last.iter().filter(|_| rows > 0) {
-            *self.by_node.entry(node.clone()).or_default() += rows;
-        }
-    }
-
-    fn by_node(mut self) -> BTreeMap<Box<str>, usize> {
-        self.add_last();
-        self.by_node
     }
 }
 
@@ -242,7 +231,7 @@ mod tests {
         for nodes in [&both, &both, &a, &both, &Arc::default()] {
             held_by.count(nodes);
         }
-        let counted = held_by.by_node().into_iter();
+        let counted = held_by.by_node.into_iter();
         assert_eq!(
             counted.collect::<Vec<_>>(),
             [("a".into(), 4), ("b".into(), 3)]
