@@ -51,8 +51,8 @@ const WARM: Duration = Duration::from_mins(12);
 const SOAK: Duration = Duration::from_mins(20);
 const GROWTH: f64 = 8.0;
 
-/// After the last fault what pods that were deleted by force left may stay for so long: their nodes' kubelets have to be
-/// seen at work for [`ipgc::core::node::SILENCE`] first, since the Leases could not be read.
+/// After the last fault what pods that were deleted by force left may stay for so long. Their nodes' kubelets have to be
+/// seen at work since their ends, and after Leases that were read late this is known a minute late at the most.
 const FORCED: Duration = Duration::from_secs(90);
 
 /// How long it is watched after all is well.
