@@ -14,7 +14,7 @@ use std::{
 /// the text that takes its place.
 type Edit = [&'static str; 4];
 
-const EDITS: [Edit; 28] = [
+const EDITS: [Edit; 29] = [
     [
         "a pod that was not read counts as absent",
         "core/src/judge.rs",
@@ -50,6 +50,12 @@ const EDITS: [Edit; 28] = [
         "core/src/clearance.rs",
         "let until = since + wait;",
         "let until = since;",
+    ],
+    [
+        "an old taint fences",
+        "core/src/node/nodes.rs",
+        "state.out_of_service\n            && known",
+        "false && known",
     ],
     [
         "a silent kubelet counts as alive",
