@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::common::{NS, POOL, running, scrape::Scrape, server};
+use crate::common::{Alive, NS, POOL, running, scrape::Scrape, server};
 use ipgc::{admin::Admin, config::Config, run::Collector};
 use rstest::rstest;
 use testkit::{Match, Server};
@@ -118,7 +118,7 @@ async fn it_is_not_ready_while_writing_is_not_allowed() {
     let _denied = denied.fail(403);
     let collector = collector(&server);
     let admin = admin(&collector).await;
-    let running = collector.start();
+    let running = Alive(Some(collector.start()));
     wait_for(admin.address(), "/readyz", 200).await;
     // Once a row has been seen, so that its pod's end is settled.
     while running.vitals.counters.sweeps_ended.get() == 0 {
@@ -143,7 +143,7 @@ async fn metrics_are_openmetrics() {
     let server = running(&[(1, "web-0")]);
     let collector = collector(&server);
     let admin = admin(&collector).await;
-    let running = collector.start();
+    let running = Alive(Some(collector.start()));
     while running.vitals.sweeps.borrow().ended.is_none() {
         sleep(Duration::from_millis(20)).await;
     }

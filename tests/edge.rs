@@ -194,7 +194,7 @@ async fn a_slice_of_a_node_is_followed_through_its_node_slice_pool() {
     ));
     let name = "sliced-node-1-10.8.3.0-24";
     server.put(fixtures::pool(NS, "10.8.3.0/24").name(name));
-    let bench = Bench::start(server).await;
+    let bench = Bench::with(server, seldom()).await;
     let row =
         |pool: fixtures::PoolBuilder| pool.row(1, &fixtures::sandbox(1), "default/web-0", "net1");
     bench.put(row(fixtures::pool(NS, "10.8.3.0/24").name(name)));

@@ -93,7 +93,7 @@ fn cut_off(server: &Server, name: &str) -> testkit::Rule {
 #[tokio::test(start_paused = true)]
 async fn one_copy_writes_and_the_others_only_look() {
     let server = server();
-    let _copies = two(&server).await;
+    let (a, b) = two(&server).await;
     end(&server, "web-1").await;
     rows_become(&server, &["2"], 10).await;
     seconds(600).await;
@@ -103,6 +103,11 @@ async fn one_copy_writes_and_the_others_only_look() {
     let pools = Match::get("ippools").client("b");
     let looked = server.requests().matching(&pools).len();
     assert!((1..=3).contains(&looked), "{}", server.requests());
+    // A copy that waits to lead, with a case, stops at once as well.
+    end(&server, "web-2").await;
+    seconds(1).await;
+    b.stop().await;
+    a.stop().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -98,11 +98,16 @@ async fn many_slow_pools_hold_up_each_read_of_another_for_five_seconds_only() {
     }
     bench.end(slow.iter().map(String::as_str));
     seconds(3).await;
+    let asked = bench.requests().matching(&Match::get("ippools"));
+    assert_eq!(asked.len(), 4, "as many as are read at a time: {asked}");
     bench.end(["quick"]);
     let begun = Instant::now();
     bench.wait_rows(POOL, &[]).await;
     let took = begun.elapsed();
     assert!(took < Duration::from_secs(13), "{took:?}");
+    // The wait of a claim.
+    seconds(120 + 13).await;
+    assert_eq!(bench.reservations(), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -70,6 +70,29 @@ fn a_taint_under_which_the_node_was_ready_is_no_fence(
     let again = tainted(*ready, since, *out_of_service);
     nodes.read("a", Some(again.clone()), at(20));
     assert_eq!(is(&nodes), is_fenced);
+    // Also if it was tainted unseen.
+    let mut unseen = Nodes::default();
+    unseen.apply("a", tainted(false, "1", false), at(10));
+    unseen.read("a", Some(tainted(false, "3", true)), at(20));
+    assert!(!is(&unseen));
+    unseen.read("a", Some(tainted(false, "3", false)), at(20));
+    unseen.read("a", Some(tainted(false, "3", true)), at(20));
+    assert!(is(&unseen));
+    // Another node of that name is known for its own taint only.
+    let mut other = Nodes::default();
+    other.apply("a", tainted(true, "0", false), at(10));
+    for ready in [true, false] {
+        let uid = "another".into();
+        other.apply(
+            "a",
+            NodeState {
+                uid,
+                ..tainted(ready, "1", true)
+            },
+            at(11),
+        );
+    }
+    assert!(!is(&other));
     // Where its condition changed unseen, it may have been ready.
     nodes.read("a", Some(tainted(false, "4", true)), at(20));
     assert!(!is(&nodes));

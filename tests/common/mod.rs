@@ -6,6 +6,8 @@ use std::{
     cell::Cell,
     fmt::Debug,
     ops::{Deref, DerefMut, RangeBounds},
+    panic,
+    sync::Once,
     thread,
     time::Duration,
 };
@@ -34,12 +36,30 @@ pub const POOL: &str = "10.0.0.0-24";
 /// The resource of reservations.
 pub const ORIP: &str = "overlappingrangeipreservations";
 
+thread_local! {
+    static HAS_PANICKED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// From now on a panic of any task on this thread is known: nobody waits for those that serve a pool or a namespace.
+fn note_panics() {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let usual = panic::take_hook();
+        panic::set_hook(Box::new(move |panicked| {
+            HAS_PANICKED.set(true);
+            usual(panicked);
+        }));
+    });
+    HAS_PANICKED.set(false);
+}
+
 /// A run that must neither end nor fail before its test is over or stops it.
 pub struct Alive(pub Option<Running>);
 
 impl Alive {
     /// Starts a collector, without waiting for it.
     pub fn start(server: &Server, name: &str, config: Config) -> Self {
+        note_panics();
         let client = server.client_named(name);
         Self(Some(Collector::new(client.clone(), client, config).start()))
     }
@@ -75,6 +95,11 @@ impl Drop for Alive {
         let has_ended = |run: &Running| *run.vitals.phase.borrow() == Phase::Done;
         let is_dead = self.0.as_ref().is_some_and(has_ended);
         assert!(thread::panicking() || !is_dead, "the run ended by itself");
+        let has_panicked = self.0.is_some() && HAS_PANICKED.get();
+        assert!(
+            thread::panicking() || !has_panicked,
+            "a task of the run panicked"
+        );
     }
 }
 

@@ -154,9 +154,8 @@ impl Nodes {
             }
             node.miss(now);
             if let (Some(known), Some(read)) = (&mut node.state, &state) {
-                // Its condition changed meanwhile: it may have been ready under the taint.
-                known.taint_is_old |=
-                    known.out_of_service && known.ready_changed != read.ready_changed;
+                // It was ready meanwhile, as far as is known, and may have been so under the taint.
+                known.taint_is_old |= !known.ready && known.ready_changed != read.ready_changed;
             }
             self.memo.drop_answers();
         }

@@ -269,7 +269,7 @@ impl Assessor<'_> {
         let mut then = Assessor::new(self.snapshot, self.policy);
         let state = NodeState {
             ready: false,
-            out_of_service: true,
+            declared_empty: true,
             ..self.snapshot.nodes.get(name).cloned().unwrap_or_default()
         };
         then.nodes.apply(name, state, NOW);
