@@ -4,8 +4,11 @@
 //! Each object is a put of its own: several in one transaction would share a revision, which the server's
 //! watch cache does not expect. Nothing here knows what an object means.
 
+use std::time::Duration;
+
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::{Client, Config};
+use tokio::time::sleep;
 
 use super::raw;
 use crate::{ControlPlane, Error, Result, access::base64};
@@ -28,12 +31,18 @@ impl Etcd {
         Ok(Self(client))
     }
 
-    /// Puts one object.
+    /// Puts one object, once more if etcd is too busy to answer.
     pub async fn put(&self, key: &str, object: &str) -> Result<()> {
         let key = base64(key.as_bytes());
         let value = base64(object.as_bytes());
         let body = format!(r#"{{"key":"{key}","value":"{value}"}}"#).into_bytes();
-        raw::post(&self.0, "/v3/kv/put", body).await?;
+        if raw::post(&self.0, "/v3/kv/put", body.clone())
+            .await
+            .is_err()
+        {
+            sleep(Duration::from_secs(1)).await;
+            raw::post(&self.0, "/v3/kv/put", body).await?;
+        }
         Ok(())
     }
 
