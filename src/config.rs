@@ -44,6 +44,8 @@ pub struct Config {
     pub breaker: Limits,
     /// Whether rows of ResourceClaims that are gone are freed too.
     pub resource_claims: bool,
+    /// Whether pools are deleted that have been empty and unreferenced for a day.
+    pub collect_empty_pools: bool,
     /// Every decision is taken, nothing is written.
     pub dry_run: bool,
     /// Name of this process in the events it sends.
@@ -82,6 +84,9 @@ impl Config {
             on::<Event>(everywhere, &["create"]),
         ]
         .concat();
+        if self.collect_empty_pools {
+            rights.extend(on::<IpPool>(pools, &["delete"]));
+        }
         if self.resource_claims {
             rights.extend(on::<ResourceClaim>(everywhere, &["list"]));
         }
@@ -112,6 +117,7 @@ impl Default for Config {
             sweep_interval: Duration::from_mins(5),
             breaker: Limits::default(),
             resource_claims: false,
+            collect_empty_pools: false,
             dry_run: false,
             retry_from: Duration::from_millis(200),
             retry_to: Duration::from_secs(30),

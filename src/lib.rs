@@ -49,6 +49,7 @@ pub mod cli;
 pub mod clock;
 mod collect;
 pub mod config;
+pub mod empty_pools;
 pub mod guard;
 mod history;
 pub mod leader;

@@ -40,6 +40,7 @@ use crate::{
         sweep::Sweeper,
     },
     config::Config,
+    empty_pools::EmptyPools,
     guard::{read_only, while_leading},
     history::History,
     leader::{Elector, Leadership},
@@ -236,6 +237,16 @@ impl Collector {
             "the node informer",
             follow(api, sink, nodes_synced, history.clone()),
         ));
+        if config.collect_empty_pools {
+            let empty_pools = EmptyPools {
+                client: requests.clone(),
+                namespace: config.pool_namespace.clone(),
+                leadership: leadership.clone(),
+                clock,
+                dry_run: config.dry_run,
+            };
+            background.spawn(named("the look for empty pools", empty_pools.run()));
+        }
         let keeper = NodeKeeper {
             context: context.clone(),
             client: requests,

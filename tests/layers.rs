@@ -19,6 +19,7 @@ const PROGRAM: &[&[&str]] = &[
     &["collect"],
     &["config", "snapshot", "vitals"],
     &["audit", "metrics"],
+    &["empty_pools"],
     &["admin", "run"],
     &["byhand", "once"],
     &["cli"],

@@ -13,6 +13,7 @@ mod common;
 mod crds;
 mod dry_run;
 mod edge;
+mod empty_pools;
 mod endless;
 mod events;
 mod faults;

@@ -316,6 +316,9 @@ mod tests {
         r#"{"podref":"default/pod-whereabouts","id":"0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f"}"#,
         Unreadable::Claim("0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f".into())
     )]
+    #[case::ipam_claim("5", &format!(r#"{{"podref":"d/p","id":"{ID}","ipamclaimref":"d/vm"}}"#), Unreadable::IpamClaim("d/vm".into()))]
+    #[case::no_claim("5", &format!(r#"{{"podref":"d/p","id":"{ID}","ipamclaimref":""}}"#), Unreadable::ExtraField("ipamclaimref".into()))]
+    #[case::claim_and_more("5", &format!(r#"{{"podref":"d/p","id":"{ID}","ipamclaimref":"d/vm","x":""}}"#), Unreadable::ExtraField("ipamclaimref".into()))]
     #[case::claim("5", &format!(r#"{{"podref":"d/p","id":"{ID}","claim":"c"}}"#), Unreadable::ExtraField("claim".into()))]
     #[case::number("5", r#"{"podref":"d/p","id":7}"#, Unreadable::Shape)]
     #[case::null("5", "null", Unreadable::Shape)]

@@ -8,15 +8,15 @@
 use std::net::IpAddr;
 
 use json_patch::Patch;
-use serde::{Deserialize, de::IgnoredAny};
-use serde_json::json;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::{
     address::reservation_address,
     operation::{add, remove, replace, test},
     podref::PodRef,
     pool::{RowContent, Unreadable},
-    text::{Members, excerpt, not_null},
+    text::{Members, not_null},
 };
 
 /// Podref of a claimed reservation. No pod can have it: a namespace has no dots.
@@ -43,7 +43,7 @@ pub struct Reservation {
     /// `spec.containerid`, where there is one: whereabouts before 0.5 wrote it.
     pub sandbox: Option<String>,
     /// A field of `spec` that is not known. It may say whom the reservation belongs to.
-    pub extra: Option<Box<str>>,
+    pub extra: Option<Unreadable>,
     /// The podref before a claim.
     pub claimed_from: Option<String>,
     has_annotations: bool,
@@ -84,7 +84,7 @@ struct Spec {
     #[serde(default, deserialize_with = "not_null", rename = "poduid")]
     _uid: Option<String>,
     #[serde(flatten)]
-    others: Members<String, IgnoredAny>,
+    others: Members<String, Value>,
 }
 
 impl Reservation {
@@ -94,12 +94,11 @@ impl Reservation {
         let Raw { metadata, spec } = serde_json::from_str(text).ok()?;
         let spec = spec?;
         let given = |text: Option<String>| text.filter(|text| !text.is_empty());
-        let extra = spec.others.0.first();
         Some(Self {
             podref: spec.podref.unwrap_or_default(),
             interface: given(spec.ifname),
             sandbox: given(spec.containerid),
-            extra: extra.map(|(name, _)| excerpt(name).into()),
+            extra: Unreadable::of_fields(&spec.others.0),
             namespace: metadata.namespace.unwrap_or_default(),
             name: metadata.name,
             uid: metadata.uid,
@@ -136,7 +135,7 @@ impl Reservation {
     /// Where it names none, or has a field that may say something else.
     pub fn pod(&self) -> Result<PodRef, Unreadable> {
         if let Some(extra) = &self.extra {
-            return Err(Unreadable::ExtraField(extra.clone()));
+            return Err(extra.clone());
         }
         self.owner().parse().map_err(|_| Unreadable::PodRef)
     }

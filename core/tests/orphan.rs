@@ -167,7 +167,7 @@ fn one_of_nobody_or_of_an_exempted_owner_is_kept() {
     let unreadable = Unknown::Unreadable(Unreadable::PodRef);
     assert_eq!(nobody, Verdict::Unknown(unreadable));
     for mut tagged in [reservation(POD), claimed()] {
-        tagged.extra = Some("claim".into());
+        tagged.extra = Some(Unreadable::ExtraField("claim".into()));
         let verdict = judged(&tagged, &Presence::Absent, &known, 5_000);
         let field = Unknown::Unreadable(Unreadable::ExtraField("claim".into()));
         assert_eq!(verdict, Verdict::Unknown(field));

@@ -216,16 +216,20 @@ fn one_with_a_podref_is_of_its_pod_whatever_its_sandbox() {
 #[case::an_object("ipamclaim", json!({"name": "c"}), false)]
 #[case::null("claim", Value::Null, false)]
 #[case::another_case("PodRef", json!(POD), false)]
+#[case::an_ipam_claim("ipamclaimref", json!("d/vm"), false)]
 fn one_with_a_field_that_is_not_known_is_never_touched(
     #[case] field: &str,
     #[case] value: Value,
     #[case] is_known: bool,
 ) {
     let mut document = usual();
-    document["spec"][field] = value;
+    document["spec"][field] = value.clone();
     let pool = pool("10.0.0.0/24", "5", "net1");
     assert_eq!(belongs(&document, &pool, None), is_known);
-    let unknown = || Unreadable::ExtraField(field.into());
+    let unknown = || match value.as_str() {
+        Some(claim) if field == "ipamclaimref" => Unreadable::IpamClaim(claim.into()),
+        _ => Unreadable::ExtraField(field.into()),
+    };
     let reservation = read(&document);
     assert_eq!(reservation.pod().is_ok(), is_known);
     if !is_known {

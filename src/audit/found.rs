@@ -6,6 +6,7 @@ use ipgc_core::{
     clearance::Wait,
     judge::{Cause, Held, Stale, Unknown, Verdict},
     names::Reading,
+    pool::Unreadable,
     reservation::Reservation,
 };
 
@@ -28,6 +29,9 @@ impl Assessor<'_> {
             (Verdict::Held(held), _) => self.held(held, it.content.as_deref()?)?,
             // A person said so.
             (Verdict::Unknown(Unknown::KeptOwner | Unknown::Exempt), _) => return None,
+            (Verdict::Unknown(Unknown::Unreadable(Unreadable::IpamClaim(claim))), _) => {
+                self.snapshot.is_gone(claim).then(|| of_gone_claim(claim))?
+            }
             (Verdict::Unknown(reason @ Unknown::Unreadable(_)), _) => {
                 Finding::new(Problem::Unreadable, reason.to_string())
             }
@@ -160,6 +164,13 @@ pub fn reported(reserved: &Reservation) -> ReservationReport {
         sandbox: reserved.sandbox.clone(),
         interface: reserved.interface.clone(),
     }
+}
+
+fn of_gone_claim(claim: &str) -> Finding {
+    let detail = format!(
+        "it belongs to IPAMClaim {claim}, which is gone: the ip-control-loop of whereabouts frees it, if it knows IPAMClaims"
+    );
+    Finding::new(Problem::IpamClaimGone, detail)
 }
 
 fn of_stale(it: &Judged<'_>, stale: &Stale) -> Finding {

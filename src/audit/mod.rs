@@ -60,7 +60,6 @@ use ipgc_core::{
 
 pub(crate) use self::changes::{State, changes, present};
 pub use self::confirm::{confirm, wants_confirmation};
-pub(crate) use self::look::Look;
 use self::{
     assess::{Assessor, Item, Judged},
     definitions::Definitions,
@@ -68,6 +67,7 @@ use self::{
     index::Place,
     report::{Finding, PoolUsage, Problem, REPORT_VERSION, Report, Source, Split, Totals},
 };
+pub(crate) use self::{look::Look, pools::unreferenced};
 use crate::snapshot::{Kind, Snapshot};
 
 /// So many nodes are named in a finding: in an outage a thousand may hold each of many thousand rows.

@@ -3,11 +3,13 @@
 use std::{fmt, net::IpAddr};
 
 use ipgc_core::{
+    evidence::Policy,
     ipam::handed_out,
     judge::Word,
     pool::PoolKey,
     routes::{Slice, slice_pools},
 };
+use kube::api::Preconditions;
 
 use super::{
     NODES,
@@ -17,6 +19,7 @@ use super::{
     report::{Finding, PartUsage, PoolUsage, Problem, Source, Split},
     words,
 };
+use crate::snapshot::Snapshot;
 
 /// More than so many hundredths of a range are nearly all of it.
 const NEARLY_FULL: u128 = 90;
@@ -229,6 +232,32 @@ pub fn slice_of_several_nodes(assessor: &Assessor<'_>, place: &Place) -> Option<
     let mut finding = about(Problem::SliceOfSeveralNodes, &place.key, detail);
     finding.nodes = [node.clone(), other.into()].into();
     Some(finding)
+}
+
+/// The pools without rows that nothing leads to or may lead to, with their state. None if the definitions are not known.
+pub fn unreferenced(snapshot: &Snapshot) -> Vec<(PoolKey, Preconditions)> {
+    let policy = Policy::default();
+    let assessor = Assessor::new(snapshot, &policy);
+    let Some(definitions) = &assessor.definitions else {
+        return Vec::new();
+    };
+    let may_lead = |place: &Place| {
+        place.slice.is_some()
+            || definitions.to_pool(&place.key.name).is_some()
+            || [false, true]
+                .iter()
+                .any(|is_broken| !definitions.may_lead(place, *is_broken).is_empty())
+    };
+    let all = assessor.index.pools.iter().zip(snapshot.observed());
+    let unreferenced = all.filter(|(place, pool)| !pool.has_exemptions() && !may_lead(place));
+    let states = unreferenced.filter_map(|(place, _)| {
+        let state = Preconditions {
+            uid: Some(place.uid.to_string()),
+            resource_version: Some(place.version.as_deref()?.to_owned()),
+        };
+        Some((place.key.clone(), state))
+    });
+    states.collect()
 }
 
 /// The finding about a pool that no definition leads to.

@@ -170,6 +170,8 @@ pub enum Problem {
     Leftover,
     /// A reservation without a row.
     ReservationOrphaned,
+    /// A row or reservation of an IPAMClaim that is gone.
+    IpamClaimGone,
     /// A row whose address is not in the range of its pool.
     OutOfRange,
     /// A row, or an object, that cannot be read.

@@ -125,6 +125,9 @@ impl There {
                 Verdict::Stale(_) => report::pick(&finding, true)
                     .map(Forced::Pick)
                     .map_err(|_| "it names no pod".to_owned()),
+                Verdict::Unknown(reason @ Unknown::Unreadable(NoPod::IpamClaim(_))) => {
+                    Err(reason.to_string())
+                }
                 Verdict::Unknown(Unknown::Unreadable(_)) if is_row || it.names_no_pod() => {
                     let hidden = "a pool of its namespace cannot be read, and may have its row";
                     if is_kept {

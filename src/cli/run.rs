@@ -108,6 +108,11 @@ pub struct Args {
     #[arg(long, env = "IPGC_RESOURCE_CLAIMS")]
     resource_claims: bool,
 
+    /// Also delete pools that for a day have had no row, and no network attachment definition that leads to them. Needs the
+    /// right to delete IPPools
+    #[arg(long, env = "IPGC_COLLECT_EMPTY_POOLS", conflicts_with = "once")]
+    collect_empty_pools: bool,
+
     /// How often a pod is tried again after a failure
     #[arg(
         long,
@@ -351,6 +356,7 @@ impl Args {
                 hold: self.breaker_hold,
             },
             resource_claims: self.resource_claims,
+            collect_empty_pools: self.collect_empty_pools,
             dry_run: self.dry_run,
             instance: self.instance.clone(),
             lease_namespace: self.leader_elect.then(|| self.lease_namespace.clone()),

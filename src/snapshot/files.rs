@@ -249,9 +249,11 @@ fn finish(mut snapshot: Snapshot, order: &[(usize, Kind)]) -> Result<Snapshot, S
     // Most clusters have no slices of nodes.
     let mut sections = snapshot.definitions.values().flatten().flatten();
     let sliced = sections.any(|section| section.slices.is_some());
-    let wanted = Kind::ALL
-        .into_iter()
-        .filter(|kind| sliced || *kind != Kind::NodeSlicePool);
+    let wanted = Kind::ALL.into_iter().filter(|kind| match kind {
+        Kind::NodeSlicePool => sliced,
+        Kind::IpamClaim => snapshot.has_ipam_claims(),
+        _ => true,
+    });
     let missing = wanted.filter(|kind| !snapshot.kinds.contains(kind));
     let missing: Vec<_> = missing.map(|kind| kind.to_string()).collect();
     if !missing.is_empty() {

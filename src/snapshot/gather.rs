@@ -29,6 +29,8 @@ pub(super) struct Gather {
     names: HashSet<(Kind, Box<str>)>,
     /// Whether an object may be there twice, as in a list and in a file of its own: then the first one counts.
     pub(super) is_gathered: bool,
+    /// Whether only pools without rows are kept: all others may be many.
+    pub(super) only_empty: bool,
     /// How many were there again.
     again: usize,
 }
@@ -72,6 +74,7 @@ impl Gather {
             selector: selector.cloned(),
             names: HashSet::new(),
             is_gathered: false,
+            only_empty: false,
             again: 0,
         }
     }
@@ -112,7 +115,9 @@ impl Gather {
                         let empty = &mut self.snapshot.empty_pools;
                         empty.insert(pool.key().clone(), version.into());
                     }
-                    self.snapshot.pools.push(text.into());
+                    if pool.total_rows == 0 || !self.only_empty {
+                        self.snapshot.pools.push(text.into());
+                    }
                 }
                 Err(error) => {
                     let fault = error.source().map(ToString::to_string);
@@ -144,6 +149,9 @@ impl Gather {
                 }
                 Err(error) => self.unreadable(kind, text, &error.to_string()),
             },
+            Kind::IpamClaim => {
+                self.snapshot.ipam_claims.insert(name_of(text));
+            }
             Kind::Definition => {
                 let name = name_of(text);
                 if !self.once(kind, &name)? {

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use super::{Kind, Snapshot, gather::Gather, neighbours, schemas, server};
 use crate::{
     access::{Right, Scope},
-    api::{IpPool, NetworkAttachmentDefinition, NodeSlicePool, Reservation},
+    api::{IpPool, IpamClaim, NetworkAttachmentDefinition, NodeSlicePool, Reservation},
     calls::{CallError, list, next_page},
     collect::pool_api::{first_page, next_size},
 };
@@ -98,6 +98,10 @@ pub async fn read(
     reader
         .read::<NetworkAttachmentDefinition>(Kind::Definition, None)
         .await?;
+    // Nobody is told to install a kind, or to grant a right, that only rows of IPAMClaims need.
+    if reader.gather.snapshot.has_ipam_claims() {
+        reader.read::<IpamClaim>(Kind::IpamClaim, None).await?;
+    }
     let mut gather = reader.gather;
     if !scan.only_objects {
         let notes = neighbours::notes(client, of_pools).await;
@@ -117,6 +121,31 @@ pub async fn read(
     }
     snapshot.pools_of.clone_from(&scan.pool_namespace);
     Ok(snapshot)
+}
+
+/// Reads what tells which pools nobody needs: the pools without rows, then slices and definitions.
+///
+/// # Errors
+/// As [`LiveError`] says.
+pub async fn read_empty_pools(
+    client: &Client,
+    namespace: Option<&str>,
+) -> Result<Snapshot, LiveError> {
+    let mut reader = Reader {
+        client,
+        scan: &Scan::default(),
+        gather: Gather::new(None),
+        progress: &mut |_, _| {},
+    };
+    reader.gather.only_empty = true;
+    reader.read::<IpPool>(Kind::IpPool, namespace).await?;
+    let slices = Kind::NodeSlicePool;
+    reader.read::<NodeSlicePool>(slices, namespace).await?;
+    let definitions = Kind::Definition;
+    reader
+        .read::<NetworkAttachmentDefinition>(definitions, None)
+        .await?;
+    Ok(reader.gather.end())
 }
 
 /// Reads all objects once more, to confirm a finding that may come of the order of the reads.
@@ -189,6 +218,13 @@ impl Reader<'_> {
         error: CallError,
     ) -> Result<(), LiveError> {
         match error.answer() {
+            Answer::Forbidden | Answer::Gone if kind == Kind::IpamClaim => {
+                let note = format!("whether the IPAMClaims of rows are gone is not known: {error}");
+                let snapshot = &mut self.gather.snapshot;
+                snapshot.kinds.remove(&kind);
+                snapshot.notes.push(note);
+                Ok(())
+            }
             Answer::Forbidden if !is_unknown_caller(&error) => {
                 let right = Right {
                     verb: "list",
@@ -212,7 +248,7 @@ impl Reader<'_> {
                 Kind::IpPool => Err(LiveError::Other(format!(
                     "the API server knows no {kind}: whereabouts is not installed"
                 ))),
-                Kind::Pod | Kind::Node => Err(LiveError::Call(kind, error)),
+                Kind::Pod | Kind::Node | Kind::IpamClaim => Err(LiveError::Call(kind, error)),
                 Kind::Reservation | Kind::NodeSlicePool | Kind::Definition => {
                     let note = format!("the API server knows no {kind}");
                     self.gather.snapshot.notes.push(note);

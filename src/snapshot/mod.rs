@@ -27,7 +27,7 @@ use ipgc_core::{
     node::{NodeState, Nodes},
     pod::PodState,
     podref::PodRef,
-    pool::{ObservedPool, PoolKey},
+    pool::{self, ObservedPool, PoolKey},
     proof::Presence,
     reservation::Reservation,
     routes::Slice,
@@ -53,17 +53,20 @@ pub enum Kind {
     Node,
     /// Network attachment definitions.
     Definition,
+    /// IPAMClaims, which few clusters have.
+    IpamClaim,
 }
 
 impl Kind {
     /// All kinds, in the order in which they have to be read: rows before pods.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::IpPool,
         Self::Reservation,
         Self::NodeSlicePool,
         Self::Pod,
         Self::Node,
         Self::Definition,
+        Self::IpamClaim,
     ];
 
     /// `apiVersion` and `kind`.
@@ -90,6 +93,7 @@ impl Kind {
                 "NetworkAttachmentDefinition",
                 "network-attachment-definitions",
             ],
+            Self::IpamClaim => ["k8s.cni.cncf.io/v1alpha1", "IPAMClaim", "ipamclaims"],
         }
     }
 }
@@ -122,6 +126,8 @@ pub struct Snapshot {
     pub nodes: BTreeMap<Box<str>, NodeState>,
     /// The definitions by `namespace/name`.
     pub definitions: Definitions,
+    /// The IPAMClaims as `namespace/name`.
+    pub ipam_claims: HashSet<String>,
     /// The kinds that were read. Nothing is known of the objects of the others.
     pub kinds: BTreeSet<Kind>,
     /// The pods that a selector of labels chose, if there is one.
@@ -210,6 +216,25 @@ impl Snapshot {
             }
             _ => Presence::Absent,
         }
+    }
+
+    /// Whether a row or reservation may belong to an IPAMClaim.
+    pub fn has_ipam_claims(&self) -> bool {
+        let is_of_claim =
+            |it: &Reservation| matches!(it.extra, Some(pool::Unreadable::IpamClaim(_)));
+        self.pools
+            .iter()
+            .any(|pool| pool.contains("\"ipamclaimref\""))
+            || self.reservations.iter().any(is_of_claim)
+    }
+
+    /// Whether an IPAMClaim is known not to be there.
+    pub fn is_gone(&self, claim: &str) -> bool {
+        let namespace = claim.split_once('/').map_or("", |(namespace, _)| namespace);
+        let confined = self.confined.as_ref();
+        self.kinds.contains(&Kind::IpamClaim)
+            && !self.ipam_claims.contains(claim)
+            && confined.is_none_or(|seen| seen.contains(namespace))
     }
 
     /// Why rows without a pod may be unknown, if that is so.

@@ -354,5 +354,6 @@ fn custom_resources() -> Vec<Resource> {
         Resource::custom(whereabouts, "v1alpha1", "NodeSlicePool", "nodeslicepools")
             .with_schema(slices),
         Resource::custom("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims"),
+        Resource::custom("k8s.cni.cncf.io", "v1alpha1", "IPAMClaim", "ipamclaims"),
     ]
 }

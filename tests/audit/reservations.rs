@@ -2,6 +2,7 @@
 
 use super::*;
 use rstest::rstest;
+use testkit::Match;
 
 #[rstest]
 #[case::none(None, "it has no reservation")]
@@ -93,6 +94,63 @@ async fn a_reservation_alone_of_nobody_knows_whom_cannot_be_read(
     assert_eq!(finding.detail, says);
     assert_eq!(finding.command.as_deref(), command);
     assert_eq!(finding.address.as_deref(), Some("10.0.0.8"));
+}
+
+/// Whereabouts with pull request #742: the address of a virtual machine outlives its pods.
+#[rstest]
+#[case::there(true, true)]
+#[case::gone(false, true)]
+#[case::not_known(false, false)]
+#[tokio::test]
+async fn of_an_ipam_claim_only_its_end_is_a_finding(
+    #[case] is_there: bool,
+    #[case] is_known: bool,
+) {
+    let server = live_one();
+    server.edit("ippools", NS, POOL, |pool| {
+        pool["spec"]["allocations"]["9"] =
+            fixtures::row(&fixtures::sandbox(9), "default/vm", "net1");
+        pool["spec"]["allocations"]["9"]["ipamclaimref"] = "default/vm-net".into();
+    });
+    let mut tagged = fixtures::reservation(NS, "10.0.0.9", "default/vm", "net1");
+    tagged["spec"]["ipamclaimref"] = "default/vm-net".into();
+    let mut alone = tagged.clone();
+    alone["metadata"]["name"] = "10.0.0.8".into();
+    server.put_all([tagged, alone]);
+    let name = if is_there { "vm-net" } else { "other" };
+    server.put(json!({
+        "apiVersion": "k8s.cni.cncf.io/v1alpha1",
+        "kind": "IPAMClaim",
+        "metadata": { "namespace": NS, "name": name },
+    }));
+    if !is_known {
+        server.on(Match::resource("ipamclaims")).deny();
+    }
+    let report = report(&server).await;
+    let kinds: Vec<_> = Kind::ALL
+        .into_iter()
+        .filter(|kind| is_known || *kind != Kind::IpamClaim)
+        .collect();
+    let of_files = part(&server, &kinds).judged();
+    for report in [&report, &of_files] {
+        assert_eq!(report.totals.split.unknown, 1);
+        let problems: Vec<_> = report
+            .findings
+            .iter()
+            .map(|it| (it.problem, it.address.as_deref()))
+            .collect();
+        let gone = |address| (Problem::IpamClaimGone, Some(address));
+        match is_known && !is_there {
+            true => assert_eq!(problems, [gone("10.0.0.8"), gone("10.0.0.9")]),
+            false => assert_eq!(problems, []),
+        }
+        let notes = report.notes.join("; ");
+        assert_eq!(
+            notes.contains("ipamclaims") || notes.contains("IPAMClaims"),
+            !is_known,
+            "{notes}"
+        );
+    }
 }
 
 #[tokio::test]

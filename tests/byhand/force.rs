@@ -444,6 +444,22 @@ async fn a_reservation_with_a_field_that_is_not_known_stays() {
     );
 }
 
+/// Whereabouts gives the address to the next pod of the claim.
+#[tokio::test]
+async fn of_an_ipam_claim_nothing_goes() {
+    let server = nobodys(json!({ "podref": "default/gone", "ipamclaimref": "default/vm" }));
+    server.edit("ippools", NS, POOL, |pool| {
+        let row = &mut pool["spec"]["allocations"]["9"];
+        *row = fixtures::row(&fixtures::sandbox(9), "default/gone", "net1");
+        row["ipamclaimref"] = "default/vm".into();
+    });
+    let refused = forced(&server, "10.0.0.9").await.unwrap_err();
+    assert!(
+        refused.contains("it belongs to IPAMClaim default/vm"),
+        "{refused}"
+    );
+}
+
 /// Rows of this pod on three interfaces, which its node holds while it is at work.
 fn on_three(server: &Server, pod: &str) {
     for number in 1..=3 {

@@ -3,7 +3,7 @@
 //! A row is kept exactly as stored, because the patch that removes it tests the whole of it. A row
 //! that cannot be read is a row all the same: it gets a verdict (Unknown) and is never touched.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, ops::Deref};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -56,6 +56,9 @@ pub enum Unreadable {
     /// A field that we do not know may say who the row belongs to.
     #[error("it has an unknown field {0:?}")]
     ExtraField(Box<str>),
+    /// Its field `ipamclaimref` names an IPAMClaim (whereabouts pull request #742): the address outlives the pod.
+    #[error("it belongs to IPAMClaim {0}, and whereabouts frees it when that is gone")]
+    IpamClaim(Box<str>),
     /// The podref is empty or not `namespace/name`.
     #[error("it names no pod: its podref is missing, or not exactly namespace/name")]
     PodRef,
@@ -142,6 +145,21 @@ impl Row {
     }
 }
 
+impl Unreadable {
+    /// The first of the fields that are not known, if there are some.
+    pub(crate) fn of_fields<K: Deref<Target = str>>(others: &[(K, Value)]) -> Option<Self> {
+        let (name, value) = others.first()?;
+        let name: &str = name;
+        let claim = value.as_str().filter(|claim| !claim.is_empty());
+        Some(match claim {
+            Some(claim) if name == "ipamclaimref" && others.len() == 1 => {
+                Self::IpamClaim(excerpt(claim).into())
+            }
+            _ => Self::ExtraField(excerpt(name).into()),
+        })
+    }
+}
+
 impl RowContent {
     /// The uid of the ResourceClaim that it was written for, if that is its id: see [`ObservedPool::read_claims`].
     ///
@@ -157,8 +175,8 @@ impl RowContent {
         claims: bool,
     ) -> Result<Self, Unreadable> {
         let row = RowText::deserialize(stored).map_err(|_| Unreadable::Shape)?;
-        if let Some((extra, _)) = row.others.0.first() {
-            return Err(Unreadable::ExtraField(excerpt(extra).into()));
+        if let Some(reason) = Unreadable::of_fields(&row.others.0) {
+            return Err(reason);
         }
         let podref = row.podref.and_then(|podref| podref.parse().ok());
         let podref = podref.ok_or(Unreadable::PodRef)?;

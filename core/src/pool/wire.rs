@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, de::IgnoredAny};
+use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use crate::text::{Members, Text, not_null};
@@ -57,7 +57,7 @@ pub(super) struct RowText<'t> {
     pub(super) ifname: Option<Text<'t>>,
     /// Fields that are not known may say whom the row belongs to. So whatever has one is never touched.
     #[serde(flatten)]
-    pub(super) others: Members<Text<'t>, IgnoredAny>,
+    pub(super) others: Members<Text<'t>, Value>,
 }
 
 /// Podref, id and interface of a row, whatever they are worth.

@@ -95,6 +95,20 @@ fn the_right_to_list_resource_claims_comes_with_the_flag(
     assert_eq!(rules.contains("resourceclaims"), granted, "{rules}");
 }
 
+#[rstest]
+#[case("flags.collect-empty-pools=true", true)]
+#[case("flags.collect-empty-pools=false", false)]
+#[case("flags.collect-empty-pools=true,dryRun=true", false)]
+fn the_right_to_delete_pools_comes_with_the_flag(#[case] flags: &str, #[case] granted: bool) {
+    let all = installed(&["--set", flags]);
+    let roles = all.values().filter(|it| it["kind"] == "ClusterRole");
+    let rules = roles.flat_map(|role| role["rules"].as_array().unwrap());
+    let of_pools: Vec<_> = rules.filter(|rule| rule["resources"] == json!(["ippools"])).collect();
+    let verbs = &of_pools[0]["verbs"];
+    assert!(verbs.as_array().unwrap().contains(&json!("get")), "{verbs}");
+    assert_eq!(verbs.as_array().unwrap().contains(&json!("delete")), granted, "{verbs}");
+}
+
 /// All that a release of this name in a namespace of the same name would have.
 fn release(name: &str, args: &[&str]) -> Objects {
     let chart = chart();
