@@ -28,7 +28,7 @@ fn with_old() -> Server {
 
 async fn bench(server: Server, config: Config) -> Bench {
     let _beat = live_node(&server, "node-1");
-    Bench::long_since(server, config).await
+    Bench::with(server, config).await
 }
 
 fn is_there(bench: &Bench, pool: &str) -> bool {
@@ -39,7 +39,7 @@ fn is_there(bench: &Bench, pool: &str) -> bool {
 async fn a_pool_that_was_empty_and_unreferenced_for_a_day_goes() {
     let server = with_old();
     // One that a definition leads to.
-    server.put(fixtures::nad(NS, "net", "10.8.0.0/24"));
+    server.put(fixtures::nad(NS, "other", "10.8.0.0/24"));
     server.put(fixtures::pool(NS, "10.8.0.0/24"));
     let bench = bench(server, config(false)).await;
     seconds(23 * HOUR).await;

@@ -126,7 +126,7 @@ async fn of_an_ipam_claim_only_its_end_is_a_finding(
     if !is_known {
         server.on(Match::resource("ipamclaims")).deny();
     }
-    let report = report(&server).await;
+    let report = live(&server).await.unwrap();
     let kinds: Vec<_> = Kind::ALL
         .into_iter()
         .filter(|kind| is_known || *kind != Kind::IpamClaim)

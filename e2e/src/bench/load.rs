@@ -117,11 +117,11 @@ impl Kubelet {
     }
 }
 
-/// Tries again while the server is too busy, as a kubelet does.
+/// Tries again while the server is too busy or gives no answer, as a kubelet does.
 pub async fn persist<F: Future<Output = Result<()>>>(request: impl Fn() -> F) -> Result<()> {
     for _ in 0..TRIES {
         match request().await {
-            Err(error) if matches!(error.api_code(), Some(429 | 500 | 503 | 504)) => {
+            Err(error) if matches!(error.api_code(), None | Some(429 | 500 | 503 | 504)) => {
                 tokio::time::sleep(AGAIN).await;
             }
             done => return done,

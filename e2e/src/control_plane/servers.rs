@@ -169,8 +169,9 @@ fn signing_key() -> Result<(String, String)> {
     ))
 }
 
-/// Go's garbage collection at a quarter of its usual pace: etcd and the API servers share two cores with all else.
-const GOGC: &str = "400";
+/// Go's garbage collection at a quarter of its usual pace, until a process is large: etcd and the API servers share two
+/// cores with all else.
+const GO: [(&str, &str); 2] = [("GOGC", "400"), ("GOMEMLIMIT", "6GiB")];
 
 pub(super) fn start_etcd(
     program: &Path,
@@ -181,7 +182,7 @@ pub(super) fn start_etcd(
     let peers = format!("http://127.0.0.1:{}", at.etcd_peers);
     let mut command = process::tied(program);
     command
-        .env("GOGC", GOGC)
+        .envs(GO)
         .arg("--name=e2e")
         .arg(flag("data-dir", &files.dir.join("etcd")))
         .arg(format!("--listen-client-urls={}", at.etcd_url()))
@@ -206,7 +207,7 @@ pub(super) fn start_api_server(
 ) -> Result<Process> {
     let mut command = process::tied(program);
     command
-        .env("GOGC", GOGC)
+        .envs(GO)
         .arg(format!("--etcd-servers={}", at.etcd_url()))
         .args(["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"])
         .arg(format!("--secure-port={}", at.api_server))

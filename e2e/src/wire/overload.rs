@@ -25,7 +25,7 @@ const KUBELETS: usize = 32;
 const MEMORY: f64 = 160.0;
 
 /// Until all is free, and until nothing is open any more after that.
-const PATIENCE: Duration = Duration::from_mins(20);
+const PATIENCE: Duration = Duration::from_mins(90);
 const CLOSED: Duration = Duration::from_secs(60);
 
 /// How often ipgc is measured.

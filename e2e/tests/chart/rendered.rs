@@ -103,10 +103,16 @@ fn the_right_to_delete_pools_comes_with_the_flag(#[case] flags: &str, #[case] gr
     let all = installed(&["--set", flags]);
     let roles = all.values().filter(|it| it["kind"] == "ClusterRole");
     let rules = roles.flat_map(|role| role["rules"].as_array().unwrap());
-    let of_pools: Vec<_> = rules.filter(|rule| rule["resources"] == json!(["ippools"])).collect();
+    let of_pools: Vec<_> = rules
+        .filter(|rule| rule["resources"] == json!(["ippools"]))
+        .collect();
     let verbs = &of_pools[0]["verbs"];
     assert!(verbs.as_array().unwrap().contains(&json!("get")), "{verbs}");
-    assert_eq!(verbs.as_array().unwrap().contains(&json!("delete")), granted, "{verbs}");
+    assert_eq!(
+        verbs.as_array().unwrap().contains(&json!("delete")),
+        granted,
+        "{verbs}"
+    );
 }
 
 /// All that a release of this name in a namespace of the same name would have.
