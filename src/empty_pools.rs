@@ -1,6 +1,6 @@
 //! Deletes pools that nobody needs any more, where `--collect-empty-pools` asks for it.
 //!
-//! Such a pool has had no row, and no network attachment definition has led to it, for [`A_DAY`]. No row is lost: the API
+//! Such a pool has had no row, and no network attachment definition has led to it, for a day. No row is lost: the API
 //! server deletes the pool only if nobody has written it since it was read without rows. Whereabouts makes a pool anew
 //! when it needs one.
 

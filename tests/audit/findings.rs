@@ -358,5 +358,5 @@ async fn a_report_is_read_again_as_it_was_written() {
         .iter()
         .map(|word| word["const"].as_str().unwrap())
         .collect();
-    assert!(words.contains(&&*Problem::HeldUnfenced.to_string()) && words.len() == 18);
+    assert!(words.contains(&&*Problem::HeldUnfenced.to_string()) && words.len() == 19);
 }

@@ -140,10 +140,9 @@ async fn of_an_ipam_claim_only_its_end_is_a_finding(
             .map(|it| (it.problem, it.address.as_deref()))
             .collect();
         let gone = |address| (Problem::IpamClaimGone, Some(address));
-        match is_known && !is_there {
-            true => assert_eq!(problems, [gone("10.0.0.8"), gone("10.0.0.9")]),
-            false => assert_eq!(problems, []),
-        }
+        let expected = [gone("10.0.0.8"), gone("10.0.0.9")];
+        let is_found = is_known && !is_there;
+        assert_eq!(problems, if is_found { &expected[..] } else { &[] });
         let notes = report.notes.join("; ");
         assert_eq!(
             notes.contains("ipamclaims") || notes.contains("IPAMClaims"),

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use e2e::{ours::workspace, tools::Tool};
 use rstest::rstest;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{Objects, chart, helm, objects, said, template};
 
