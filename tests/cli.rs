@@ -69,7 +69,6 @@ fn nowhere() -> String {
 #[case(&["explain", "10.0.0.1"])]
 #[case(&["watch"])]
 #[case(&["pools"])]
-#[case(&["repair"])]
 #[case(&["release", "--force", "10.0.0.1"])]
 #[case(&["release", "--held-by", "node/n1"])]
 fn a_server_that_is_away_is_one_line_and_exit_code_2(#[case] args: &[&str]) {
@@ -87,7 +86,6 @@ fn a_server_that_is_away_is_one_line_and_exit_code_2(#[case] args: &[&str]) {
 #[case("watch")]
 #[case("pools")]
 #[case("release")]
-#[case("repair")]
 #[case("crds")]
 #[case("completions")]
 fn help_of_each_command_has_examples_of_it(#[case] command: &str) {

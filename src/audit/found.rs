@@ -13,7 +13,7 @@ use ipgc_core::{
 use super::{
     assess::{Assessor, Item, Judged},
     pods::is_going,
-    report::{Finding, Problem, ReservationReport, RowReport},
+    report::{Finding, Problem, ReservationReport, RowReport, Source},
     words,
 };
 use crate::snapshot::Kind;
@@ -140,7 +140,7 @@ impl Assessor<'_> {
             None if is_young => return None,
             Some(other) if other.podref.is_empty() => {
                 "its pod lives, and its reservation names no pod and another sandbox: once you know that this one is gone, \
-                 delete the reservation, and ipgc repair makes a new one"
+                 delete the reservation, and audit again for the command that makes a new one"
                     .to_owned()
             }
             Some(other) => format!("its pod lives, and its reservation is of {}", other.owner()),
@@ -151,6 +151,14 @@ impl Assessor<'_> {
         let mut finding = Finding::new(Problem::ReservationMissing, detail);
         self.describe(&mut finding, it);
         finding.reservation = others.map(reported).map(Box::new);
+        // Files may be old.
+        if others.is_none() && self.source == Source::Cluster {
+            // Of a node's slice the name of the pool tells the node as well, and the reservation does not.
+            let by_length = |network: &&Option<Box<str>>| network.as_ref().map_or(0, |it| it.len());
+            let network = place.networks.iter().min_by_key(by_length);
+            finding.command =
+                network.and_then(|network| words::reserve(namespace, network.as_deref(), content));
+        }
         Some(finding)
     }
 }

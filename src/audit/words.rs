@@ -3,10 +3,11 @@
 use std::{net::IpAddr, time::Duration};
 
 use ipgc_core::{
+    address::reservation_names,
     clearance::Wait,
     judge::{Cause, Stale},
     podref::PodRef,
-    pool::PoolKey,
+    pool::{PoolKey, RowContent},
     routes::Slice,
     time::Moment,
 };
@@ -14,6 +15,7 @@ use jiff::{
     SignedDuration,
     fmt::friendly::{Spacing, SpanPrinter},
 };
+use serde_json::json;
 
 pub use crate::report::names;
 use crate::{report::NAMED, snapshot::NOW};
@@ -98,6 +100,28 @@ pub fn delete_pod(podref: &PodRef, by_force: bool) -> Option<String> {
 /// The removal of whatever holds an address, once a person has typed it.
 pub fn force(address: IpAddr) -> String {
     format!("ipgc release --force {address}")
+}
+
+/// The creation of the reservation that a row lacks, as whereabouts makes it; it fails if there is one. None where
+/// whereabouts could not make it, or where a name is none.
+pub fn reserve(namespace: &str, network: Option<&str>, row: &RowContent) -> Option<String> {
+    // Whereabouts writes the short form, and no object can have a name that begins with a dash.
+    let is_possible = network.is_some() || !row.address.to_string().starts_with(':');
+    let names = reservation_names(row.address, network);
+    let name = names.first().filter(|_| is_possible)?;
+    let mut spec = json!({ "podref": row.podref.as_str() });
+    if let Some(interface) = &row.interface {
+        spec["ifname"] = (**interface).into();
+    }
+    let reservation = json!({
+        "apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
+        "kind": "OverlappingRangeIPReservation",
+        "metadata": { "name": name, "namespace": namespace },
+        "spec": spec,
+    });
+    let mut texts = vec![namespace, name, row.podref.namespace(), row.podref.name()];
+    texts.extend(row.interface.as_deref());
+    are_names(&texts).then(|| format!("echo '{reservation}' | kubectl create -f -"))
 }
 
 /// The removal of a pool, if it is still as it was seen: whoever has an address of it since then keeps it. None where

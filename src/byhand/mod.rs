@@ -1,4 +1,4 @@
-//! Decisions of a person: which rows and reservations are to go, and which reservations are to be made.
+//! Decisions of a person: which rows and reservations are to go.
 //!
 //! A person picks, and may say that no sandbox answers. Whether a pod is there who needs an address is never
 //! theirs to say: that is proven, after the row was observed, and rows are removed by the same patches as ever.
@@ -6,7 +6,6 @@
 
 pub mod force;
 pub mod release;
-pub mod repair;
 pub mod report;
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -31,7 +30,7 @@ use crate::{
     leader::Leadership,
 };
 
-/// Why something was not removed, or not made.
+/// Why something was not removed.
 #[derive(Debug, thiserror::Error)]
 pub enum NotDone {
     /// The row or reservation is gone, or another stands in its place.

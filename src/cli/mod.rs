@@ -18,7 +18,6 @@ mod log;
 mod pools;
 mod question;
 mod release;
-mod repair;
 mod run;
 mod signals;
 mod source;
@@ -70,8 +69,6 @@ enum Command {
     Watch(Box<watch::Args>),
     /// Free the stale rows of a report, or single addresses, by hand
     Release(Box<release::Args>),
-    /// Make the reservations that rows of live pods lack
-    Repair(Box<repair::Args>),
     /// Print the CRDs of the kinds that ipgc reads
     Crds(crds::Args),
     /// Print a script by which a shell completes commands and flags
@@ -100,7 +97,6 @@ pub fn main() -> ExitCode {
         Command::Pools(args) => pools::main(&args),
         Command::Watch(args) => watch::main(&args),
         Command::Release(args) => release::main(&args),
-        Command::Repair(args) => repair::main(&args),
         Command::Crds(args) => crds::main(&args),
         Command::Completions(args) => completions::main(&args),
         Command::Complete(words) => completions::of_plugin(&words),

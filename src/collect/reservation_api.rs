@@ -1,4 +1,4 @@
-//! The requests on reservations: get, list, create, patch, delete.
+//! The requests on reservations: get, list, patch, delete.
 //!
 //! Answers are read as text, so that one reservation that cannot be read never spoils a page, and
 //! nothing is kept of them but what decides.
@@ -9,16 +9,14 @@ use std::{
 };
 
 use futures::{StreamExt, TryStreamExt, stream};
-use ipgc_core::{pool::RowContent, reservation::Reservation};
+use ipgc_core::reservation::Reservation;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::{
     Client, Resource,
-    api::{
-        DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions, Request,
-    },
+    api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, Preconditions, Request},
 };
 use serde::Deserialize;
-use serde_json::{json, value::RawValue};
+use serde_json::value::RawValue;
 
 use crate::{
     api,
@@ -117,31 +115,6 @@ impl ReservationApi {
         let reservations = items.filter_map(|item| Reservation::parse(item.get()));
         let wanted = reservations.filter(wanted).collect();
         Ok((wanted, next_page(params, &page.metadata)))
-    }
-
-    /// Makes the reservation of a row under this name. As it is then, if it can still be read.
-    ///
-    /// # Errors
-    /// When the server did not say that it was done.
-    pub async fn create(
-        &self,
-        namespace: &str,
-        name: &str,
-        row: &RowContent,
-    ) -> Result<Option<Reservation>, CallError> {
-        let reservation = json!({
-            "apiVersion": api::Reservation::api_version(&()),
-            "kind": api::Reservation::kind(&()),
-            "metadata": { "name": name, "namespace": namespace },
-            "spec": match &row.interface {
-                Some(interface) => json!({ "podref": row.podref.as_str(), "ifname": interface }),
-                None => json!({ "podref": row.podref.as_str() }),
-            },
-        });
-        let body = reservation.to_string().into_bytes();
-        let request = of(Some(namespace)).create(&PostParams::default(), body);
-        let text = self.text(request).await?;
-        Ok(Reservation::parse(&text))
     }
 
     /// Sends a JSON Patch. The reservation as it is then, if it can still be read.

@@ -1,6 +1,8 @@
 //! Commands that a person is told to run: only where what they remove is known to be needed by nobody, and only of
 //! names that a shell takes for names.
 
+use rstest::rstest;
+
 use super::*;
 
 /// Two nodes, and a network of slices with a pool for each.
@@ -119,4 +121,93 @@ async fn a_node_that_may_be_missing_from_the_dump_is_not_gone() {
     assert_eq!(found, [Problem::HeldUnfenced, Problem::HeldUnfenced]);
     let note = &partial.notes[1];
     assert!(note.starts_with("a pod is on node n2,"), "{note}");
+}
+
+/// A row of a live pod in this range, with this interface, and without its reservation.
+fn lacking(range: &str, network: Option<&str>, address: &str, interface: &str) -> Server {
+    let server = bare();
+    let mut ipam = json!({"type": "whereabouts", "range": range});
+    if let Some(network) = network {
+        ipam["network_name"] = network.into();
+    }
+    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
+    let pod = fixtures::pod(NS, "web").node("n1").networks("default/net");
+    let pod = pod.reports("default/net", "net1", &[address]);
+    server.put(pod.running());
+    let mut pool = fixtures::pool(NS, range);
+    if let Some(network) = network {
+        pool = pool.network_name(network);
+    }
+    server.put(pool.row(5, &fixtures::sandbox(5), "default/web", interface));
+    server
+}
+
+/// The command that makes the only reservation that is missing.
+async fn creation(server: &Server) -> Option<String> {
+    let report = live(server).await.unwrap();
+    assert_eq!(only(&report).problem, Problem::ReservationMissing);
+    only(&report).command.clone()
+}
+
+/// What a shell gives to kubectl.
+fn created(command: &str) -> Value {
+    let rest = command.strip_prefix("echo '").unwrap();
+    let json = rest.strip_suffix("' | kubectl create -f -").unwrap();
+    assert!(!json.contains(['\'', '\\', '\n']), "{json}");
+    serde_json::from_str(json).unwrap()
+}
+
+#[rstest]
+#[case(RANGE, None, "10.0.0.5", "net1", "10.0.0.5")]
+#[case(RANGE, Some("blue"), "10.0.0.5", "net1", "blue-10.0.0.5")]
+#[case("fd00::/120", None, "fd00::5", "net1", "fd00--5")]
+#[case("fd00::/120", Some("blue"), "fd00::5", "net1", "blue-fd00--5")]
+#[case::before_whereabouts_0_8(RANGE, None, "10.0.0.5", "", "10.0.0.5")]
+#[tokio::test]
+async fn a_missing_reservation_is_made_as_whereabouts_makes_it(
+    #[case] range: &str,
+    #[case] network: Option<&str>,
+    #[case] address: &str,
+    #[case] interface: &str,
+    #[case] name: &str,
+) {
+    let server = lacking(range, network, address, interface);
+    let made = created(&creation(&server).await.unwrap());
+    assert_eq!(made["metadata"], json!({"namespace": NS, "name": name}));
+    let theirs = fixtures::reservation(NS, name, "default/web", interface);
+    assert_eq!(made["spec"], theirs["spec"]);
+    server.put(made);
+    assert_eq!(report(&server).await.findings, [], "all is well");
+}
+
+#[tokio::test]
+async fn the_reservation_of_a_node_s_slice_does_not_tell_the_node() {
+    let server = lacking(RANGE, Some("blue-n1"), "10.0.0.5", "net1");
+    let ipam = json!({
+        "type": "whereabouts", "range": "10.0.0.0/16", "node_slice_size": "/24", "network_name": "blue"
+    });
+    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
+    let slices = [("n1", RANGE)];
+    server.put(fixtures::node_slice_pool(
+        NS,
+        "blue",
+        "10.0.0.0/16",
+        "/24",
+        &slices,
+    ));
+    let made = created(&creation(&server).await.unwrap());
+    assert_eq!(made["metadata"]["name"], "blue-10.0.0.5");
+}
+
+#[rstest]
+#[case::whereabouts_cannot_name_it("::/120", "::5", "net1")]
+#[case::a_shell_reads_the_interface(RANGE, "10.0.0.5", "a';reboot;'")]
+#[tokio::test]
+async fn no_command_makes_a_reservation(
+    #[case] range: &str,
+    #[case] address: &str,
+    #[case] interface: &str,
+) {
+    let server = lacking(range, None, address, interface);
+    assert_eq!(creation(&server).await, None);
 }

@@ -34,6 +34,8 @@ async fn a_live_row_wants_a_reservation(#[case] of: Option<&str>, #[case] says: 
     assert_eq!(finding.pods, ["default/web-1"]);
     assert!(finding.detail.contains(says), "{}", finding.detail);
     assert_eq!(finding.reservation.is_some(), of.is_some());
+    // Nobody's is replaced.
+    assert_eq!(finding.command.is_some(), of.is_none());
 }
 
 /// As an old CRD keeps it, which drops the podref.
@@ -59,6 +61,7 @@ async fn a_reservation_that_names_no_pod_is_that_of_the_row_with_its_sandbox() {
         assert_eq!(finding.problem, Problem::ReservationMissing);
         let says = "its pod lives, and its reservation names no pod and another sandbox";
         assert!(finding.detail.starts_with(says), "{}", finding.detail);
+        assert_eq!(finding.command, None);
     }
 }
 
@@ -227,7 +230,10 @@ async fn a_pod_that_cannot_start_for_anothers_reservation_is_a_finding() {
         assert_eq!(found.is_some(), is_found, "{:?}", report.findings);
         if let Some(found) = found {
             assert!(found.detail.contains("cannot start") && found.detail.contains("default/gone"));
-            assert_eq!(found.pods, ["default/web-1"]);
+            assert_eq!(
+                (&found.command, &*found.pods),
+                (&None, &["default/web-1".to_owned()][..])
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The decisions of a person: rows of a report, single addresses, reservations that are missing.
+//! The decisions of a person: rows of a report, and single addresses.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -6,7 +6,6 @@
 mod common;
 mod force;
 mod reading;
-mod repair;
 mod report;
 mod reservations;
 

@@ -1,4 +1,4 @@
-//! `ipgc release` and `ipgc repair` as a person uses them, on the real API server with rows of the real plugin.
+//! `ipgc release` as a person uses it, on the real API server with rows of the real plugin.
 
 use std::{path::PathBuf, process::Stdio, sync::Arc, time::Duration};
 
@@ -188,37 +188,4 @@ async fn one_address_goes_once_it_is_typed() -> Result<()> {
     );
     scene.namespace.wait_reservations(&["10.1.0.2"]).await?;
     plane.stop().await
-}
-
-/// The plugin's DEL removes it like its own.
-#[tokio::test]
-async fn a_reservation_that_is_missing_is_made() -> Result<()> {
-    let (scene, network) = Scene::with_network("repair").await?;
-    let started = scene.start("web-0", &network).await?;
-    let before = scene.namespace.reservations().await?;
-    scene.namespace.pull_reservation("10.1.0.1").await?;
-    let said = ipgc(&scene, &["repair"], "n\n").await?;
-    assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(scene.namespace.reservations().await?.is_empty());
-    let said = ipgc(&scene, &["repair"], "y\n").await?;
-    assert_eq!(said.code, Some(0), "{said:?}");
-    assert!(
-        said.stdout.contains("made reservation 10.1.0.1"),
-        "{said:?}"
-    );
-    let made = &scene.namespace.reservations().await?["10.1.0.1"];
-    let theirs = &before["10.1.0.1"];
-    assert_eq!(
-        (&made.podref, &made.ifname),
-        (&theirs.podref, &theirs.ifname)
-    );
-    let said = ipgc(&scene, &["repair", "--yes"], "").await?;
-    assert!(
-        said.code == Some(0) && said.stdout.contains("no reservation is missing"),
-        "{said:?}"
-    );
-    scene.cni.del(&network, &started.sandbox, "net1").await?;
-    assert!(scene.namespace.reservations().await?.is_empty());
-    assert!(scene.namespace.rows(POOL).await?.is_empty());
-    Ok(())
 }

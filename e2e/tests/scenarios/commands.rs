@@ -137,6 +137,38 @@ async fn a_pool_that_no_definition_leads_to_goes_while_it_is_empty() -> Result<(
     plane.stop().await
 }
 
+/// The plugin's DEL removes it like its own; a second creation is refused.
+#[tokio::test]
+async fn a_reservation_that_is_missing_is_made() -> Result<()> {
+    let (scene, network) = Scene::with_network("unreserved").await?;
+    let started = scene.start("web-0", &network).await?;
+    let before = scene.namespace.reservations().await?;
+    scene.namespace.pull_reservation("10.1.0.1").await?;
+    let [missing] = &found(&scene, Problem::ReservationMissing).await?[..] else {
+        panic!("not one finding");
+    };
+    let cluster = scene.namespace.cluster();
+    let done = paste(cluster, missing).await?;
+    assert!(done.status.success(), "{done:?}");
+    let made = &scene.namespace.reservations().await?["10.1.0.1"];
+    let theirs = &before["10.1.0.1"];
+    assert_eq!(
+        (&made.podref, &made.ifname),
+        (&theirs.podref, &theirs.ifname)
+    );
+    assert_eq!(found(&scene, Problem::ReservationMissing).await?, []);
+    let refused = paste(cluster, missing).await?;
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        !refused.status.success() && said.contains("already exists"),
+        "{said}"
+    );
+    scene.cni.del(&network, &started.sandbox, "net1").await?;
+    assert!(scene.namespace.reservations().await?.is_empty());
+    assert!(scene.namespace.rows(POOL).await?.is_empty());
+    Ok(())
+}
+
 /// Names of the pools, as kubectl prints them.
 async fn pools(scene: &Scene) -> Result<String> {
     let args = ["get", "ippools.whereabouts.cni.cncf.io", "-o", "name", "-n"];
