@@ -1,5 +1,4 @@
-//! Writes `schemas/`, which is made from our types and which the program prints, and `docs/commands.md`, the help of all
-//! commands:
+//! Writes `schemas/`, which is made from our types, and `docs/commands.md`, the help of all commands:
 //!
 //! ```sh
 //! cargo run -p ipgc --example published          # in the repository

@@ -1,6 +1,6 @@
 //! The findings of an audit, as they are printed and read again: plain data with a schema.
 //!
-//! Field names are stable: `ipgc audit --schema` describes them, and other programs read them. A field that is
+//! Field names are stable: `schemas/audit.json` describes them, and other programs read them. A field that is
 //! not known of a finding is left out.
 
 use std::{fmt, sync::Arc};
@@ -322,6 +322,3 @@ impl Finding {
         }
     }
 }
-
-/// The schema of a [`Report`], as it is in the repository.
-pub const SCHEMA: &str = include_str!("../../schemas/audit.json");

@@ -4,11 +4,11 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 
-use super::{Ended, block_on, print, print_json, print_with, source};
+use super::{Ended, block_on, print_json, print_with, source};
 use crate::audit::{
     filter::Filter,
     html::write_page,
-    report::{self, Report},
+    report::Report,
     table::{self, write_table},
 };
 
@@ -26,10 +26,6 @@ pub struct Args {
     #[command(flatten)]
     filter: Filter,
 
-    /// Print the schema of -o json, and look at nothing
-    #[arg(long)]
-    schema: bool,
-
     /// Exit with 0 also if there are findings
     #[arg(long)]
     exit_zero: bool,
@@ -41,7 +37,7 @@ enum Output {
     Table,
     /// The same with all columns
     Wide,
-    /// One object, see --schema
+    /// One object, described by schemas/audit.json in the repository
     Json,
     /// A page for a browser, with a grid of each pool
     Html,
@@ -63,9 +59,6 @@ Examples:
     -A -o json > dump.json && ipgc audit -f dump.json";
 
 pub(super) fn main(args: &Args) -> Ended {
-    if args.schema {
-        return print(report::SCHEMA, ExitCode::SUCCESS);
-    }
     let (read, report) = block_on(args.report())?;
     let code = ExitCode::from(u8::from(!report.findings.is_empty() && !args.exit_zero));
     let table = |form| print_with(code, |output| write_table(&report, form, output));

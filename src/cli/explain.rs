@@ -5,19 +5,15 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 
 use super::{Ended, block_on, candidates::Wanted, print, print_json, source};
-use crate::audit::explain::{
-    explain,
-    report::{self, Explanation},
-    text,
-};
+use crate::audit::explain::{explain, report::Explanation, text};
 
 /// Arguments of `ipgc explain`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// An address, NAMESPACE/POD, a pool, or node/NAME
-    #[arg(required_unless_present = "schema", add = Wanted::All.completer())]
-    subject: Option<String>,
+    #[arg(add = Wanted::All.completer())]
+    subject: String,
 
     #[command(flatten)]
     source: source::Args,
@@ -25,10 +21,6 @@ pub struct Args {
     /// How the answer is printed
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     output: Output,
-
-    /// Print the schema of -o json, and look at nothing
-    #[arg(long)]
-    schema: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -48,14 +40,11 @@ Examples:
 enum Output {
     /// For people
     Text,
-    /// One object, see --schema
+    /// One object, described by schemas/explain.json in the repository
     Json,
 }
 
 pub(super) fn main(args: &Args) -> Ended {
-    if args.schema {
-        return print(report::SCHEMA, ExitCode::SUCCESS);
-    }
     let explanation = block_on(args.explanation())?;
     match args.output {
         Output::Text => print(&text(&explanation), ExitCode::SUCCESS),
@@ -65,10 +54,9 @@ pub(super) fn main(args: &Args) -> Ended {
 
 impl Args {
     async fn explanation(&self) -> Result<Explanation, String> {
-        let subject = self.subject.as_deref().unwrap_or_default();
         let read = self.source.read(None).await?;
         let made = jiff::Timestamp::now().to_string();
         let policy = self.source.live.waits.policy();
-        explain(&read.snapshot, &policy, subject, read.source, made)
+        explain(&read.snapshot, &policy, &self.subject, read.source, made)
     }
 }

@@ -18,7 +18,7 @@ use crate::audit::{
     audit,
     filter::{Filter, is_named},
     pool_table::{Look, write_pools},
-    report::{self, Report},
+    report::Report,
 };
 
 /// Arguments of `ipgc pools`.
@@ -43,10 +43,6 @@ pub struct Args {
     /// With --watch: wait so long between two looks, at least 1s
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
     interval: Duration,
-
-    /// Print the schema of -o json, which is that of ipgc audit, and look at nothing
-    #[arg(long)]
-    schema: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -69,16 +65,13 @@ enum Output {
     Table,
     /// The same with ranges and all names
     Wide,
-    /// One object, see --schema
+    /// One object, described by schemas/audit.json in the repository
     Json,
     /// The same as YAML
     Yaml,
 }
 
 pub(super) fn main(args: &Args) -> Ended {
-    if args.schema {
-        return print(report::SCHEMA, ExitCode::SUCCESS);
-    }
     if args.interval < Duration::from_secs(1) {
         return Err("--interval must be at least 1s".to_owned());
     }

@@ -339,7 +339,7 @@ async fn a_report_is_read_again_as_it_was_written() {
     let report = report(&server).await;
     let text = serde_json::to_string(&report).unwrap();
     assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
-    let schema: Value = serde_json::from_str(ipgc::audit::report::SCHEMA).unwrap();
+    let schema: Value = serde_json::from_str(schema::AUDIT_TEXT).unwrap();
     let known = &schema["$defs"]["Finding"]["properties"];
     let finding = serde_json::to_value(&report.findings[1]).unwrap();
     for field in finding.as_object().unwrap().keys() {

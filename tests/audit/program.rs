@@ -172,16 +172,3 @@ fn wide_tables_line_up_and_show_no_control_characters() {
         }
     }
 }
-
-#[test]
-fn the_schema_is_printed_without_a_cluster() {
-    for command in ["audit", "explain"] {
-        let (code, stdout, _) = ipgc(&[command, "--schema"]);
-        let schema: Value = serde_json::from_str(&stdout).unwrap();
-        assert_eq!(code, 0);
-        assert!(
-            schema["properties"]["version"]["description"].is_string(),
-            "{stdout}"
-        );
-    }
-}

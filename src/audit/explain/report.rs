@@ -197,6 +197,3 @@ pub struct NodeReport {
     /// Whether a person stated that it runs no sandboxes.
     pub declared_empty: bool,
 }
-
-/// The schema of an [`Explanation`], as it is in the repository.
-pub const SCHEMA: &str = include_str!("../../../schemas/explain.json");
