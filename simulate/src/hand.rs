@@ -32,7 +32,7 @@ impl World {
     /// Somebody runs `ipgc release`, and may end it early.
     pub(crate) async fn release(self, what: Release, policy: Policy) {
         let client = self.server.client_named(&format!("{OURS}-by-hand"));
-        let Ok(snapshot) = read(&client, &Scan::default(), &mut |_, _| {}).await else {
+        let Ok(snapshot) = read(&client, &Scan::default()).await else {
             return self.tell("release: nothing could be read", String::new);
         };
         let dead = match what {

@@ -161,7 +161,7 @@ impl World {
     pub async fn verdicts(&self, policy: &Policy) -> BTreeMap<String, u64> {
         let mut counts = BTreeMap::new();
         let client = self.server.client_named("audit");
-        let Ok(snapshot) = read(&client, &Scan::default(), &mut |_, _| {}).await else {
+        let Ok(snapshot) = read(&client, &Scan::default()).await else {
             return counts;
         };
         let now = self.server.now().to_string();
@@ -197,7 +197,7 @@ impl World {
         let mut counts = BTreeMap::new();
         let client = self.server.client_named("audit");
         let scan = Scan::default();
-        let snapshot = match read(&client, &scan, &mut |_, _| {}).await {
+        let snapshot = match read(&client, &scan).await {
             Ok(snapshot) => snapshot,
             Err(error) => return (vec![Violation(format!("no audit: {error}"))], counts),
         };

@@ -1,10 +1,6 @@
 //! The source that commands judge, a cluster or files, and the waits they judge with.
 
-use std::{
-    io::{IsTerminal, Write as _, stderr},
-    path::PathBuf,
-    time::{Duration, Instant},
-};
+use std::path::PathBuf;
 
 use kube::{Client, core::Selector};
 
@@ -110,65 +106,16 @@ impl Args {
         if self.files.is_empty() {
             return self.live.read(selector).await;
         }
-        let mut progress = Progress::new();
-        let snapshot = files::read(&self.files, selector.as_ref(), &mut |done, total| {
-            let done = done / 1_000_000;
-            progress.tell(|| match total {
-                Some(total) => format!("read {done} of {} MB", total / 1_000_000),
-                // How long a pipe is, nobody knows.
-                None => format!("read {done} MB"),
-            });
-        })?;
         Ok(Read {
-            snapshot,
+            snapshot: files::read(&self.files, selector.as_ref())?,
             source: report::Source::Files,
             cluster: None,
         })
     }
 }
 
-/// Reads a cluster, and shows how far that is.
+/// Reads a cluster.
 pub(super) async fn read(client: &Client, scan: &Scan) -> Result<Snapshot, String> {
-    let mut progress = Progress::new();
-    let mut tell = |kind, count| progress.tell(|| format!("{count} {kind}"));
-    let snapshot = live::read(client, scan, &mut tell).await;
+    let snapshot = live::read(client, scan).await;
     snapshot.map_err(|error| error.to_string())
-}
-
-/// A line on a terminal that tells how far long work is, and goes when it is done.
-struct Progress {
-    begun: Instant,
-    told: Option<Instant>,
-    is_terminal: bool,
-}
-
-/// Work is long after that, and then the line changes so often.
-const LONG: Duration = Duration::from_millis(700);
-const EVERY: Duration = Duration::from_millis(100);
-
-impl Progress {
-    fn new() -> Self {
-        Self {
-            begun: Instant::now(),
-            told: None,
-            is_terminal: stderr().is_terminal(),
-        }
-    }
-
-    fn tell(&mut self, text: impl FnOnce() -> String) {
-        let recent = self.told.is_some_and(|told| told.elapsed() < EVERY);
-        if self.is_terminal && !recent && self.begun.elapsed() > LONG {
-            self.told = Some(Instant::now());
-            // A terminal that is gone has nobody to tell.
-            let _ = write!(stderr(), "\r\x1b[K{}", text());
-        }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        if self.told.is_some() {
-            let _ = write!(stderr(), "\r\x1b[K");
-        }
-    }
 }

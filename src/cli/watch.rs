@@ -183,7 +183,7 @@ impl Watch {
         loop {
             sleep(wait).await;
             let at = timestamp();
-            let look = match live::read(&client, &scan, &mut |_, _| {}).await {
+            let look = match live::read(&client, &scan).await {
                 Ok(snapshot) => self.judge(&client, &mut scan, snapshot, &state, &at).await,
                 Err(error) => Err(error),
             };

@@ -26,24 +26,11 @@ pub const DUMP: &str = "kubectl get ippools,overlappingrangeipreservations,nodes
 
 /// Reads these files. `-` is standard input; of a directory all files are read whose names end as JSON or YAML, and below it, as
 /// in an archive, those that are named after a kind.
-/// `progress` is told how many bytes were read, and of how many if that is known.
 ///
 /// # Errors
 /// One line that names the file.
-pub fn read(
-    paths: &[PathBuf],
-    selector: Option<&Selector>,
-    progress: &mut dyn FnMut(u64, Option<u64>),
-) -> Result<Snapshot, String> {
+pub fn read(paths: &[PathBuf], selector: Option<&Selector>) -> Result<Snapshot, String> {
     let files = expand(paths)?;
-    let size = |file: &Input| {
-        // To ask for the size of each of many takes as long as to read it.
-        let metadata = (!file.is_gathered).then(|| file.path.metadata().ok())??;
-        metadata.is_file().then_some(metadata.len())
-    };
-    let total = files.iter().map(size).sum();
-    let mut progress = |read| progress(read, total);
-    let mut done = 0;
     let mut gather = Gather::new(selector);
     let mut all = files.iter();
     gather.is_gathered = all.any(|it| it.is_gathered || Packed::of(&it.path).is_some());
@@ -59,11 +46,6 @@ pub fn read(
             Box::new(stdin().lock())
         } else {
             Box::new(File::open(path).map_err(|error| named(error.to_string()))?)
-        };
-        let source = Told {
-            source,
-            done: &mut done,
-            progress: &mut progress,
         };
         let read = match Packed::of(path) {
             None => reader.objects(at, source),
@@ -185,22 +167,6 @@ struct Input {
     path: PathBuf,
     /// Whether it is one of many below a folder, each of a moment of its own.
     is_gathered: bool,
-}
-
-/// A file that tells how much was read, those before it included.
-struct Told<'t, R> {
-    source: R,
-    done: &'t mut u64,
-    progress: &'t mut dyn FnMut(u64),
-}
-
-impl<R: Read> Read for Told<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.source.read(buffer)?;
-        *self.done += read as u64;
-        (self.progress)(*self.done);
-        Ok(read)
-    }
 }
 
 /// Why a pod that was born between the reads may look like one that is gone, by the order in which rows, reservations and

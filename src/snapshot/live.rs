@@ -69,20 +69,15 @@ struct Page<'t> {
     items: Option<Vec<&'t RawValue>>,
 }
 
-/// Reads all of it. `progress` is told what is being read, and how many there are so far.
+/// Reads all of it.
 ///
 /// # Errors
 /// As [`LiveError`] says.
-pub async fn read(
-    client: &Client,
-    scan: &Scan,
-    progress: &mut (dyn FnMut(Kind, usize) + Send),
-) -> Result<Snapshot, LiveError> {
+pub async fn read(client: &Client, scan: &Scan) -> Result<Snapshot, LiveError> {
     let mut reader = Reader {
         client,
         scan,
         gather: Gather::new(scan.selector.as_ref()),
-        progress,
     };
     let of_pools = scan.pool_namespace.as_deref();
     reader
@@ -135,7 +130,6 @@ pub async fn read_empty_pools(
         client,
         scan: &Scan::default(),
         gather: Gather::new(None),
-        progress: &mut |_, _| {},
     };
     reader.gather.only_empty = true;
     reader.read::<IpPool>(Kind::IpPool, namespace).await?;
@@ -158,7 +152,7 @@ pub async fn read_again(client: &Client, scan: &Scan) -> Result<Snapshot, LiveEr
         only_objects: true,
         ..scan.clone()
     };
-    read(client, &scan, &mut |_, _| {}).await
+    read(client, &scan).await
 }
 
 /// 401: the API server does not know the caller, so no right is missing.
@@ -170,7 +164,6 @@ struct Reader<'r> {
     client: &'r Client,
     scan: &'r Scan,
     gather: Gather,
-    progress: &'r mut (dyn FnMut(Kind, usize) + Send),
 }
 
 impl Reader<'_> {
@@ -185,7 +178,6 @@ impl Reader<'_> {
             Kind::Reservation => ListParams::default().limit(MANY),
             _ => ListParams::default().limit(SOME),
         });
-        let mut count = 0;
         while let Some(params) = next {
             let answer = match list::<K>(self.client, namespace, &params).await {
                 Ok(answer) => answer,
@@ -194,7 +186,6 @@ impl Reader<'_> {
             let failed = |error: serde_json::Error| LiveError::Call(kind, error.into());
             let page: Page = serde_json::from_str(&answer).map_err(failed)?;
             let items = page.items.unwrap_or_default();
-            count += items.len();
             next = next_page(&params, &page.metadata);
             if kind == Kind::IpPool {
                 let size = next_size(items.len(), answer.len());
@@ -205,7 +196,6 @@ impl Reader<'_> {
                 let taken = self.gather.object(kind, item.get());
                 taken.map_err(LiveError::Other)?;
             }
-            (self.progress)(kind, count);
         }
         Ok(())
     }

@@ -56,7 +56,7 @@ async fn pools_of_slices_that_are_not_known_are_nobody_s_to_remove() {
     // They are gone, or one of them cannot be read.
     let snapshot = |server: &Server| {
         let (client, scan) = (server.client(), Scan::default());
-        async move { read(&client, &scan, &mut |_, _| {}).await.unwrap() }
+        async move { read(&client, &scan).await.unwrap() }
     };
     server.edit("nodeslicepools", NS, "blue", |pool| {
         pool["status"]["allocations"][1]["sliceRange"] = "?".into();

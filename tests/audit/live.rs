@@ -119,7 +119,7 @@ async fn pools_in_a_namespace_that_is_not_looked_at_are_told() {
         pool_namespace: Some("net".to_owned()),
         ..Scan::default()
     };
-    let snapshot = ipgc::snapshot::live::read(&server.client(), &scan, &mut |_, _| {})
+    let snapshot = ipgc::snapshot::live::read(&server.client(), &scan)
         .await
         .unwrap();
     let report = judge(&snapshot, Source::Cluster);
@@ -140,7 +140,7 @@ async fn pools_elsewhere_may_hold_what_a_pod_uses() {
             pool_namespace: Some(namespace.to_owned()),
             ..Scan::default()
         };
-        let snapshot = ipgc::snapshot::live::read(&server.client(), &scan, &mut |_, _| {}).await;
+        let snapshot = ipgc::snapshot::live::read(&server.client(), &scan).await;
         judge(&snapshot.unwrap(), Source::Cluster)
     };
     assert_eq!(problems(&report_of("net").await), [(Problem::NoPools, "")]);
@@ -313,7 +313,7 @@ async fn pods_are_chosen_by_their_labels() {
         selector: Some(ipgc::snapshot::labels::parse("app in (web)").unwrap()),
         ..Scan::default()
     };
-    let snapshot = ipgc::snapshot::live::read(&server.client(), &scan, &mut |_, _| {})
+    let snapshot = ipgc::snapshot::live::read(&server.client(), &scan)
         .await
         .unwrap();
     let selected: Vec<_> = snapshot.selected.unwrap().into_iter().collect();

@@ -75,7 +75,7 @@ impl File {
     }
 
     fn read(&self) -> Result<Snapshot, String> {
-        let read = files::read(std::slice::from_ref(&self.0), None, &mut |_, _| {});
+        let read = files::read(std::slice::from_ref(&self.0), None);
         // Which file it is, everybody knows.
         let path = format!("{}: ", self.0.display());
         read.map_err(|error| error.replace(&path, ""))
@@ -178,7 +178,7 @@ fn judge(snapshot: &Snapshot, source: Source) -> Report {
 /// The report about a server, as `ipgc audit` makes it.
 async fn live(server: &Server) -> Result<Report, LiveError> {
     let (client, scan) = (server.client_named("ipgc"), Scan::default());
-    let snapshot = read(&client, &scan, &mut |_, _| {}).await?;
+    let snapshot = read(&client, &scan).await?;
     let mut report = judge(&snapshot, Source::Cluster);
     if wants_confirmation(&report) {
         confirm(

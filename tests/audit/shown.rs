@@ -125,35 +125,3 @@ fn the_size_of_a_range(#[case] range: &str, #[case] spans: &[&str], #[case] size
     let found = report.findings.iter().map(|finding| finding.problem);
     assert!(!found.collect::<Vec<_>>().contains(&Problem::NearlyFull));
 }
-
-/// And the line goes when the work is done. The report is not in the way.
-#[test]
-fn how_far_long_work_is_is_told_on_a_terminal_and_nowhere_else() {
-    let server = shop();
-    for number in 0..300 {
-        let pod = fixtures::pod(NS, &format!("large-{number}")).running();
-        server.put(pod.annotation("large", &"x".repeat(10_000)));
-    }
-    let file = dump(&server);
-    let path = file.0.display();
-    let ipgc = assert_cmd::cargo::cargo_bin("ipgc");
-    let slow = format!(
-        "(head -c 2500000 {path}; sleep 1; tail -c +2500001 {path}) | {} audit -f - 2>&1 >/dev/null",
-        ipgc.display()
-    );
-    let run = |program: &str, args: &[&str]| {
-        let mut command = std::process::Command::new(program);
-        let ended = command.args(args).stdin(std::process::Stdio::null());
-        let ended = ended.output().unwrap();
-        assert_eq!(ended.status.code(), Some(1), "{ended:?}");
-        String::from_utf8(ended.stdout).unwrap()
-    };
-    assert_eq!(run("sh", &["-c", &slow]), "");
-    // script gives the command a terminal.
-    let slow = slow.replace("2>&1 ", "");
-    let told = run("script", &["-qec", &slow, "/dev/null"]);
-    // How long it is, a pipe does not tell.
-    let begins = told.starts_with("\r\x1b[Kread ") && !told.contains(" of ");
-    assert!(begins, "{told:?}");
-    assert!(told.ends_with(" MB\r\x1b[K"), "{told:?}");
-}

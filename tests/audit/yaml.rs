@@ -146,7 +146,7 @@ fn a_directory_is_read_in_both_forms() {
     .unwrap();
     fs::write(directory.join("b.yml"), node[0].to_string()).unwrap();
     fs::write(directory.join("c.txt"), "passed over").unwrap();
-    let read = files::read(std::slice::from_ref(&directory), None, &mut |_, _| {});
+    let read = files::read(std::slice::from_ref(&directory), None);
     fs::remove_dir_all(&directory).unwrap();
     assert_eq!(
         judge(&read.unwrap(), Source::Files),

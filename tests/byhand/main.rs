@@ -49,7 +49,7 @@ fn room(rows: &[(u64, &str)]) -> (Server, Beat) {
 
 async fn look(server: &Server) -> Snapshot {
     let (client, scan) = (server.client_named("audit"), Scan::default());
-    live::read(&client, &scan, &mut |_, _| {}).await.unwrap()
+    live::read(&client, &scan).await.unwrap()
 }
 
 /// The report of `ipgc audit`, as if it had been made so long ago.

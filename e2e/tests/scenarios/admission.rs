@@ -228,7 +228,7 @@ async fn reservations_whose_podref_is_immutable_are_left_and_all_else_goes(
     assert!(told[0].starts_with("Warning"), "{told:?}");
     assert!(told[0].contains("hands off"), "{told:?}");
 
-    let seen = snapshot(&client, &Scan::default(), &mut |_, _| {}).await;
+    let seen = snapshot(&client, &Scan::default()).await;
     let forbidden = seen.unwrap().claims_forbidden;
     assert!(forbidden.contains(&scene.namespace.name), "{forbidden:?}");
 
