@@ -343,6 +343,17 @@ impl Evidence {
         }
     }
 
+    /// The same of a reservation that is remembered as it is. Sweeps forget one that has a row by now.
+    pub fn see_reservation_again(
+        &mut self,
+        reservation: &Reservation,
+        now: Moment,
+    ) -> Option<Sighting> {
+        let content = (&reservation.podref, &reservation.resource_version);
+        let is_known = self.first_seen.has_object(&reservation.uid, &content);
+        is_known.then(|| self.see_reservation(reservation, now))
+    }
+
     /// Whether the breaker lets a row go.
     ///
     /// # Errors

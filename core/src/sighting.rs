@@ -73,9 +73,13 @@ impl Sightings {
     /// Notes that an object which is no row was observed: a reservation, by its uid and what
     /// it said.
     pub fn see_object(&mut self, uid: &str, content: &impl Hash, now: Moment) -> Sighting {
-        let mut hasher = DefaultHasher::new();
-        content.hash(&mut hasher);
-        self.note(uid, "", hasher.finish(), now).sighting
+        self.note(uid, "", fingerprint(content), now).sighting
+    }
+
+    /// Whether such an object is remembered as it is now.
+    pub fn has_object(&self, uid: &str, content: &impl Hash) -> bool {
+        let seen = self.by_pool.get(uid).and_then(|rows| rows.get(""));
+        seen.is_some_and(|seen| seen.content == fingerprint(content))
     }
 
     /// The memory of a row as it is now.
@@ -121,8 +125,8 @@ impl Sightings {
     }
 }
 
-fn fingerprint(stored: &serde_json::Value) -> u64 {
+fn fingerprint(content: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
-    stored.hash(&mut hasher);
+    content.hash(&mut hasher);
     hasher.finish()
 }

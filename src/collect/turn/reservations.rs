@@ -267,7 +267,8 @@ impl Turn<'_> {
         let pick = picked.and_then(|picked| picked.reservation(found));
         let is_forced = pick.is_some_and(|pick| pick.forced);
         let now = self.context.clock.now();
-        let sighting = self.context.evidence().see_reservation(found, now);
+        // A sweep finds it again if it is alone.
+        let sighting = self.context.evidence().see_reservation_again(found, now)?;
         let mut here = RowCount::default();
         here.add(found.interface.as_deref().and_then(InterfaceTag::of));
         let known = self.context.known(podref, self.batch.ends(podref), here);
