@@ -11,27 +11,19 @@ use tokio::time::Instant;
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     begun: Instant,
-    /// The moment at which it was begun.
-    at: Duration,
 }
 
 impl Clock {
     /// A clock whose epoch is now.
     pub fn start() -> Self {
-        Self::start_at(Duration::ZERO)
-    }
-
-    /// A clock whose epoch was so long ago.
-    pub fn start_at(at: Duration) -> Self {
         Self {
             begun: Instant::now(),
-            at,
         }
     }
 
     /// The present moment.
     pub fn now(&self) -> Moment {
-        Moment::new(self.at.saturating_add(self.begun.elapsed()))
+        Moment::new(self.begun.elapsed())
     }
 
     /// How long it is until `moment`; zero if it has passed.

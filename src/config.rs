@@ -1,6 +1,6 @@
 //! The settings of a run of the collector, and the rights that it needs for them.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::time::Duration;
 
 use ipgc_core::{breaker::Limits, evidence::Policy};
 use k8s_openapi::api::{
@@ -12,7 +12,6 @@ use k8s_openapi::api::{
 use crate::{
     access::{Right, Scope, on},
     api::{IpPool, NetworkAttachmentDefinition, NodeSlicePool, Reservation, ResourceClaim},
-    collect::picked::Picked,
     leader::LEASE,
 };
 
@@ -52,10 +51,6 @@ pub struct Config {
     pub instance: String,
     /// The namespace of the Lease of leader election; without it this is the only copy.
     pub lease_namespace: Option<String>,
-    /// The rows and reservations that a person picked: nothing else is touched.
-    pub picked: Option<Arc<Picked>>,
-    /// Nodes of which a person says that they run no sandboxes.
-    pub said_dead: BTreeSet<Box<str>>,
 }
 
 impl Config {
@@ -125,8 +120,6 @@ impl Default for Config {
             queue_capacity: 200_000,
             instance: "ipgc".to_owned(),
             lease_namespace: None,
-            picked: None,
-            said_dead: BTreeSet::new(),
         }
     }
 }

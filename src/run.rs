@@ -83,8 +83,7 @@ impl Collector {
     /// A collector that sends its requests through one client and its watches through another.
     /// Both may be the same; over HTTP/1.1 each watch holds a connection.
     pub fn new(requests: Client, watches: Client, config: Config) -> Self {
-        let picked = config.picked.as_ref();
-        let clock = Clock::start_at(picked.map_or(Duration::ZERO, |picked| picked.seen_before()));
+        let clock = Clock::start();
         let freshness = Arc::new(Freshness::new(clock));
         let history = Arc::new(History::default());
         let counters = Arc::new(Counters::default());
@@ -100,8 +99,7 @@ impl Collector {
             }
         };
         let gate = Arc::new(Gate::new(clock, leadership.clone()));
-        let nodes = Nodes::said_dead(config.said_dead.iter().cloned());
-        let mut evidence = Evidence::new(config.breaker, nodes);
+        let mut evidence = Evidence::new(config.breaker, Nodes::default());
         let namespace = config.pool_namespace.as_deref();
         evidence.pools = KnownPools::new(namespace, std::iter::empty(), Vec::new());
         let evidence = SharedEvidence::new(evidence);
@@ -209,7 +207,6 @@ impl Collector {
             refusals,
             events,
             counters: counters.clone(),
-            picked: config.picked,
         });
         // The history outlives the run, and must not hold the sender of events for so long.
         let run = Arc::downgrade(&context);

@@ -32,7 +32,6 @@ const COLLECT: &[&[&str]] = &[
         "evidence",
         "gate",
         "names",
-        "picked",
         "refusals",
         "reservation_api",
     ],

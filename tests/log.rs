@@ -29,7 +29,6 @@ async fn a_free_is_one_line_with_the_whole_row() {
         "grade=\"settled\"",
         "cause=\"deleted\"",
         "trigger=\"watch\"",
-        "forced=false",
         "node=\"node-1\"",
         "uid=\"",
     ] {

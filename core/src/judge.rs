@@ -363,7 +363,7 @@ fn held_while_at_work(subject: &Subject<'_>, pod: &PodState, reason: Held) -> Ve
 
 /// Whether a pod tells all addresses that it uses, and not this one; or a report of this one is about another
 /// row of the pod, in another network. Without that row the report may be about this one: definitions change.
-pub fn is_unused(pod: &PodState, row: &RowContent, siblings: Option<&[RowContent]>) -> bool {
+fn is_unused(pod: &PodState, row: &RowContent, siblings: Option<&[RowContent]>) -> bool {
     let is_of_another = |sibling: &RowContent| {
         sibling.podref == row.podref
             && sibling.resource_claim().is_none()

@@ -153,7 +153,7 @@ impl Known {
 }
 
 impl Evidence {
-    /// Nothing is known but which `nodes` a person declared dead.
+    /// Nothing is known but these `nodes`.
     pub fn new(limits: Limits, nodes: Nodes) -> Self {
         Self {
             pods: PodIndex::default(),

@@ -89,10 +89,6 @@ pub struct GivenBack {
     pub next: Next,
     /// The failure, if there was one, in one sentence.
     pub failure: Option<String>,
-    /// Whether all is done that can be done now.
-    pub is_settled: bool,
-    /// The reservations without a row that it was about.
-    pub orphans: BTreeSet<String>,
     /// The last incarnation that opened it.
     pub ended: Option<Arc<Ended>>,
 }
@@ -318,8 +314,7 @@ impl Planner {
         terms: &Terms<'_>,
         now: Moment,
     ) -> Effect {
-        let is_settled = matches!(outcome, Outcome::Done | Outcome::Waiting(_)) && !work.is_begun();
-        let (orphans, ended) = (work.orphans.clone(), work.last_end().cloned());
+        let ended = work.last_end().cloned();
         let failure = match &outcome {
             Outcome::Retry { reason, .. } => Some(reason.clone()),
             _ => None,
@@ -331,8 +326,6 @@ impl Planner {
             key,
             next,
             failure,
-            is_settled,
-            orphans,
             ended,
         })
     }

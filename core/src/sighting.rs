@@ -51,12 +51,6 @@ impl Sightings {
             .sighting
     }
 
-    /// Notes that a row was observed at `now`, and that somebody else had observed it as it is at `first`.
-    pub fn see_first(&mut self, pool_uid: &str, row: &Row, first: Moment, now: Moment) {
-        let seen = self.note(pool_uid, row.key(), fingerprint(row.stored()), now);
-        seen.sighting.first = seen.sighting.first.min(first);
-    }
-
     /// Notes that a row that is remembered was observed again, as it was. Others stay forgotten.
     pub fn see_again(&mut self, pool_uid: &str, row: &Row, now: Moment) {
         if self.get(pool_uid, row).is_some() {

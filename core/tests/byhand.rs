@@ -5,15 +5,13 @@ use std::collections::HashMap;
 use crate::common::{
     Known, POD, all_absent, apply,
     arbitrary::{any_known, any_policy, any_presence},
-    at, node_state, not_ready, observe, podref, pool_document, pool_with, row_value, sandbox, secs,
+    at, observe, podref, pool_document, pool_with, row_value, sandbox,
 };
 use ipgc_core::{
     evidence::Policy,
     judge::{Held, Unknown, Verdict, judge},
-    node::{NodeState, Nodes, Standing},
     patch::UnreadablePatch,
     proof::Presence,
-    sighting::Sightings,
 };
 use proptest::prelude::*;
 use rstest::rstest;
@@ -133,63 +131,4 @@ fn a_key_of_any_letters_is_one_token_of_the_path(#[case] key: &str, #[case] path
     let after = apply(&document, &patch).unwrap();
     let left = after["spec"]["allocations"].as_object().unwrap();
     assert_eq!(left.keys().collect::<Vec<_>>(), ["2"]);
-}
-
-#[test]
-fn a_node_that_is_said_to_be_dead_is_fenced_while_it_is_not_ready() {
-    let mut nodes = Nodes::said_dead(["dead".into()]);
-    let standing = |nodes: &Nodes, name: &str| nodes.standing(name, at(0), at(100));
-    for name in ["dead", "other"] {
-        nodes.apply(name, not_ready(), at(0));
-    }
-    assert_eq!(standing(&nodes, "dead"), Standing::Fenced);
-    assert_ne!(standing(&nodes, "other"), Standing::Fenced);
-    let ready = NodeState {
-        ready: true,
-        ..node_state()
-    };
-    nodes.apply("dead", ready, at(1));
-    assert_ne!(standing(&nodes, "dead"), Standing::Fenced);
-    nodes.apply("dead", not_ready(), at(2));
-    assert_ne!(
-        standing(&nodes, "dead"),
-        Standing::Fenced,
-        "it was a mistake"
-    );
-}
-
-/// No watch has shown the ends of sandboxes that ran on the node while it was said to be dead.
-#[test]
-fn a_node_that_was_not_dead_blocks_from_then_on() {
-    let mut nodes = Nodes::said_dead(["dead".into()]);
-    nodes.apply("dead", not_ready(), at(0));
-    nodes.retain(|_| true, at(0));
-    nodes.gap(at(0));
-    nodes.suspect(["dead"], at(0));
-    assert_eq!(nodes.blockers(None, secs(100), at(1)), None);
-    let ready = NodeState {
-        ready: true,
-        ..node_state()
-    };
-    nodes.apply("dead", ready, at(500));
-    assert!(nodes.blockers(None, secs(100), at(500)).is_some());
-}
-
-#[test]
-fn what_somebody_saw_before_counts_for_the_row_as_it_is() {
-    let (pool, mut seen) = (pool_with("5"), Sightings::default());
-    let row = &pool.rows()[0];
-    seen.see_first("uid", row, at(1), at(100));
-    assert_eq!(seen.get("uid", row).unwrap().first, at(1));
-    // It never makes a row younger.
-    seen.see_first("uid", row, at(50), at(101));
-    assert_eq!(seen.get("uid", row).unwrap().first, at(1));
-    // It is remembered from now, not from then.
-    seen.forget(secs(50), at(120));
-    assert_eq!(seen.len(), 1);
-    let adopted = observe(&pool_document(
-        "10.0.0.0/24",
-        &[("5", row_value(POD, &sandbox(99), "net1"))],
-    ));
-    assert_eq!(seen.get("uid", &adopted.rows()[0]), None);
 }

@@ -19,8 +19,8 @@ impl World {
     pub async fn act(&self, story: &Story) {
         for step in &story.steps {
             tokio::time::sleep_until(self.begun() + step.at).await;
-            if let Deed::Release(what) = step.deed {
-                tokio::spawn(self.clone().release(what, story.policy()));
+            if let Deed::Release(number) = step.deed {
+                tokio::spawn(self.clone().release(number, story.policy()));
             }
             self.deed(&step.deed);
         }

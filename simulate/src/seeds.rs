@@ -7,7 +7,7 @@ use testkit::Garble;
 
 use crate::{
     dice::Dice,
-    story::{Deed, Fault, Immutable, Kind, Net, Owner, Release, Step, Story},
+    story::{Deed, Fault, Immutable, Kind, Net, Owner, Step, Story},
 };
 
 /// A network of one range.
@@ -405,12 +405,7 @@ fn releases(dice: &mut Dice, begin: Duration, machines: usize, steps: &mut Vec<S
         deeds.insert(0, Deed::Power(machine, dice.seconds(100, 600)));
     }
     for _ in 0..2 + dice.below(3) {
-        deeds.push(Deed::Release(match dice.below(4) {
-            0 => Release::Report,
-            1 => Release::Dead(machine),
-            2 => Release::Held(machine),
-            _ => Release::Address(dice.below(1000)),
-        }));
+        deeds.push(Deed::Release(dice.below(1000)));
     }
     let mut at = begin;
     for deed in deeds {

@@ -185,8 +185,8 @@ pub enum Deed {
     DeclareEmpty(usize),
     /// Somebody removes the node of a machine without power.
     RemoveNode(usize),
-    /// Somebody runs `ipgc release`.
-    Release(Release),
+    /// Somebody runs `ipgc release --force` for one address, if nothing answers on it.
+    Release(usize),
     /// The clock of a machine jumps by so many seconds, or that of ipgc.
     Jump(Option<usize>, i64),
     /// Somebody acknowledges what the breaker stops, in all pools.
@@ -201,19 +201,6 @@ pub enum Deed {
     EndWatches,
     /// The API server forgets old versions.
     Compact,
-}
-
-/// What somebody has `ipgc release` free.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Release {
-    /// What an audit calls stale.
-    Report,
-    /// The same, and a machine without power runs nothing.
-    Dead(usize),
-    /// What the node of a machine holds, if nothing answers on any of it.
-    Held(usize),
-    /// One address, if nothing answers on it.
-    Address(usize),
 }
 
 /// A fault of the API server, for the requests of ipgc.

@@ -15,14 +15,15 @@ use std::{
 use ipgc_core::{
     address::Range,
     clearance::{Facts, Wait},
-    definitions::{Networks, Scope},
+    definitions::{Networks, Scope, networks_of},
     evidence::{DEFAULT_POD_GRACE, Policy},
-    judge::{Stale, Unknown, Verdict, judge, judge_ambiguous, judge_orphan},
+    judge::{Release, Stale, Unknown, Verdict, judge, judge_ambiguous, judge_orphan},
     names::{KnownNetworks, Reading, split},
     node::Nodes,
     pool::{self, ObservedPool, Row, RowContent},
-    proof::Presence,
+    proof::{Presence, Proof},
     reservation::Reservation,
+    routes::slice_pools,
 };
 use jiff::Timestamp;
 
@@ -254,13 +255,58 @@ impl<'s> Assessor<'s> {
         }
     }
 
+    /// Judges a row by the word of a person that nobody answers on its address, and by a proof. The snapshot has to be read
+    /// after the row was observed.
+    ///
+    /// # Errors
+    /// Why the row stays.
+    pub fn force<'p>(&self, proof: &Proof<'p>, row: &'p Row) -> Result<Release<'p>, Verdict> {
+        let observed = proof.observed();
+        let content = row.content().ok();
+        let presence = match content {
+            Some(content) => proof.owner(content),
+            None => Presence::Unknown("not asked".into()),
+        };
+        let mut places = self.index.pools.iter();
+        let place = places.find(|place| place.key == *observed.key());
+        let slices = slice_pools(&self.snapshot.slices);
+        let slice = slices.get(observed.key()).map(AsRef::as_ref);
+        let networks = networks_of(&observed.key().name, observed.range, slice);
+        let of_pool = (place, observed.range, &networks);
+        self.facts(content, of_pool, &presence, |facts| {
+            proof.force(row, facts, self.policy, NOW)
+        })
+    }
+
     fn with_facts(
+        &self,
+        row: Option<&RowContent>,
+        of_pool: (Option<&Place>, Option<Range>, &Networks),
+        presence: &Presence,
+        judge: impl FnOnce(&Facts<'_>) -> Verdict,
+    ) -> Verdict {
+        let mut verdict = self.facts(row, of_pool, presence, judge);
+        // The pod may be another one than that of the row: one that came or ended between the reads.
+        if let (Verdict::Stale(_), Some(reason)) = (&verdict, &self.snapshot.no_proof) {
+            verdict = Verdict::Unknown(Unknown::NoProof(reason.clone()));
+        }
+        // A node that is not known may be silent, and may run a pod that is gone.
+        if let Verdict::Stale(stale) = &mut verdict
+            && !self.snapshot.knows_nodes()
+        {
+            stale.clearance.wait = Wait::For(Arc::default());
+        }
+        verdict
+    }
+
+    /// Uses the facts about a row.
+    fn facts<T>(
         &self,
         row: Option<&RowContent>,
         (place, range, networks): (Option<&Place>, Option<Range>, &Networks),
         presence: &Presence,
-        judge: impl FnOnce(&Facts<'_>) -> Verdict,
-    ) -> Verdict {
+        act: impl FnOnce(&Facts<'_>) -> T,
+    ) -> T {
         let podref = row.map(|row| &row.podref);
         let others = row.map(|row| self.index.others_of(self.snapshot, row));
         let living = match presence {
@@ -269,7 +315,7 @@ impl<'s> Assessor<'s> {
         };
         let rows = podref.map(|podref| self.index.rows_of(podref.as_str()));
         let rows = rows.unwrap_or_default();
-        let mut verdict = judge(&Facts {
+        act(&Facts {
             ended: &[],
             living,
             rows: rows.rows().max(1),
@@ -287,18 +333,7 @@ impl<'s> Assessor<'s> {
             longest_grace: self.longest_grace,
             // The list of pods was read after the rows, whole.
             fresh: true,
-        });
-        // The pod may be another one than that of the row: one that came or ended between the reads.
-        if let (Verdict::Stale(_), Some(reason)) = (&verdict, &self.snapshot.no_proof) {
-            verdict = Verdict::Unknown(Unknown::NoProof(reason.clone()));
-        }
-        // A node that is not known may be silent, and may run a pod that is gone.
-        if let Verdict::Stale(stale) = &mut verdict
-            && !self.snapshot.knows_nodes()
-        {
-            stale.clearance.wait = Wait::For(Arc::default());
-        }
-        verdict
+        })
     }
 
     /// The definitions that lead to a pool, if there are some.

@@ -1,54 +1,32 @@
-//! The rows and reservations of one address, or of one node, and whether a person may have them removed.
+//! The rows and reservations of one address, and whether a person may have them removed.
 //!
 //! A person can say that no sandbox answers, or that a row which cannot be read is of no use. That a pod needs
 //! its address no more, a person can say only of a pod that runs without reporting the address.
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    fmt,
-    net::IpAddr,
-    time::Duration,
-};
+use std::{collections::HashSet, net::IpAddr};
 
 use ipgc_core::{
     address::may_reserve,
+    evidence::Policy,
     judge::{Unknown, Verdict},
     names::Reading,
-    patch::{Answer, UnreadablePatch},
     podref::PodRef,
-    pool::{PoolKey, Unreadable as NoPod},
-    proof::Presence,
-    reservation::Reservation,
+    pool::{PoolKey, Unreadable},
 };
-use tracing::info;
+use serde_json::Value;
 
-use super::{NotDone, Writer, report, row_of};
+use super::NotDone;
 use crate::{
     audit::{
-        assess::{Assessor, Item},
+        assess::{Assessor, Item, Judged},
         filter::is_named,
-        report::Finding,
     },
-    collect::{
-        picked::{Pick, Picked, Subject},
-        reservation_api::ReservationApi,
-    },
-    core::evidence::Policy,
     snapshot::{NOW, Snapshot},
 };
 
-/// Something at an address that a person may have removed.
+/// Something at an address that a person may have removed, as it was seen.
 #[derive(Clone, Debug)]
-pub enum Forced {
-    /// Judged like anything else, but for its wait.
-    Pick(Pick),
-    /// A row or a reservation that says nothing that could be judged.
-    Unreadable(Unreadable),
-}
-
-/// A row that cannot be read, or a reservation without a row that names no pod.
-#[derive(Clone, Debug)]
-pub struct Unreadable {
+pub struct Forced {
     /// The pool that it is in, or would be.
     pub pool: PoolKey,
     /// The row or the reservation.
@@ -57,20 +35,35 @@ pub struct Unreadable {
     pub podref: Option<PodRef>,
     /// Its address.
     pub address: IpAddr,
+    /// Whether it is judged like anything else, but for its wait. The other kind says nothing that could be judged: a row
+    /// that cannot be read, or a reservation without a row that names no pod.
+    pub is_readable: bool,
 }
 
-impl fmt::Display for Unreadable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.subject {
-            Subject::Row { stored, .. } => stored.fmt(f),
-            Subject::Reservation { name, .. } => write!(f, "reservation {name}"),
-        }
-    }
+/// A row or a reservation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A row.
+    Row {
+        /// `metadata.uid` of its pool.
+        pool_uid: String,
+        /// Its key in `spec.allocations`.
+        key: String,
+        /// The whole of it as it was seen.
+        stored: Value,
+    },
+    /// A reservation without a row, in the namespace of the pool.
+    Reservation {
+        /// Its name.
+        name: String,
+        /// `metadata.uid` as it was seen.
+        uid: String,
+    },
 }
 
 /// All that there is at an address: each may be removed, or why not.
 #[derive(Default)]
-struct There {
+pub(super) struct There {
     rows: Vec<Result<Forced, String>>,
     /// Those without a row.
     reservations: Vec<Result<Forced, String>>,
@@ -79,7 +72,11 @@ struct There {
 }
 
 impl There {
-    fn of(assessor: &Assessor<'_>, address: IpAddr, is_wanted: impl Fn(&PoolKey) -> bool) -> Self {
+    pub(super) fn of(
+        assessor: &Assessor<'_>,
+        address: IpAddr,
+        is_wanted: impl Fn(&PoolKey) -> bool,
+    ) -> Self {
         let pools = assessor.snapshot.observed();
         let pools = pools.filter(|pool| pool.exempts(address));
         // A pool exempts the address in all networks of its namespace.
@@ -98,63 +95,101 @@ impl There {
             if let Item::Reservation(reserved, Reading::Ambiguous) = &it.item
                 && may_reserve(&reserved.name, address)
             {
-                there.ambiguous.push(named(NoPod::Network.to_string()));
+                there.ambiguous.push(named(Unreadable::Network.to_string()));
             }
             if it.address != Some(address) {
                 return;
             }
-            let mut finding = Finding::default();
-            assessor.describe(&mut finding, it);
-            let (pool, subject) = match report::subject(&finding) {
-                Ok(known) => known,
-                Err(reason) => return there.ambiguous.push(named(reason)),
-            };
+            let (pool, subject) = place_of(it);
             if !is_wanted(&pool) {
                 return;
             }
-            let is_exempt = match &it.item {
-                Item::Row(pool, row) => pool.is_exempt(row),
-                Item::Reservation(reserved, _) => exempt.contains(&*reserved.namespace),
-            };
-            // Drivers that write podrefs of their own write such as cannot be read.
-            let mut kept = assessor.policy.keep_podrefs.iter();
-            let is_kept = kept.any(|glob| glob.matches(it.owner()));
-            let is_row = matches!(it.item, Item::Row(..));
-            let forced = match it.verdict.clone().forced(NOW) {
-                _ if is_exempt => Err(Unknown::Exempt.to_string()),
-                Verdict::Stale(_) => report::pick(&finding, true)
-                    .map(Forced::Pick)
-                    .map_err(|_| "it names no pod".to_owned()),
-                Verdict::Unknown(reason @ Unknown::Unreadable(NoPod::IpamClaim(_))) => {
-                    Err(reason.to_string())
+            let may_go = match &it.item {
+                Item::Row(pool, row) if pool.is_exempt(row) => Err(Unknown::Exempt.to_string()),
+                Item::Reservation(reserved, _) if exempt.contains(&*reserved.namespace) => {
+                    Err(Unknown::Exempt.to_string())
                 }
-                Verdict::Unknown(Unknown::Unreadable(_)) if is_row || it.names_no_pod() => {
-                    let hidden = "a pool of its namespace cannot be read, and may have its row";
-                    if is_kept {
-                        Err(Unknown::KeptOwner.to_string())
-                    } else if !is_row && assessor.blind.contains(&pool.namespace) {
-                        Err(hidden.to_owned())
-                    } else {
-                        Ok(Forced::Unreadable(Unreadable {
-                            pool,
-                            subject,
-                            podref: it.owner().parse().ok(),
-                            address,
-                        }))
-                    }
-                }
-                Verdict::Unknown(reason) => Err(reason.to_string()),
-                Verdict::Held(reason) => Err(reason.to_string()),
+                _ => may_go(assessor, it),
             };
-            let of_kind = if is_row {
-                &mut there.rows
-            } else {
-                &mut there.reservations
+            let forced = may_go.map(|is_readable| Forced {
+                pool,
+                subject,
+                podref: it.owner().parse().ok(),
+                address,
+                is_readable,
+            });
+            let of_kind = match it.item {
+                Item::Row(..) => &mut there.rows,
+                Item::Reservation(..) => &mut there.reservations,
             };
             of_kind.push(forced.map_err(named));
         });
         there
     }
+
+    /// Whether what a person forced is there as it was, and may still go.
+    pub(super) fn check(self, it: &Forced) -> Result<(), NotDone> {
+        for there in self.rows.into_iter().chain(self.reservations) {
+            match there {
+                Ok(there) if there.subject == it.subject => return Ok(()),
+                Ok(_) => {}
+                Err(reason) => return Err(NotDone::Kept(reason)),
+            }
+        }
+        Err(NotDone::Gone)
+    }
+}
+
+fn place_of(it: &Judged<'_>) -> (PoolKey, Subject) {
+    match &it.item {
+        Item::Row(pool, row) => {
+            let subject = Subject::Row {
+                pool_uid: pool.uid().to_owned(),
+                key: row.key().to_owned(),
+                stored: row.stored().clone(),
+            };
+            (pool.key().clone(), subject)
+        }
+        Item::Reservation(reserved, _) => {
+            // There may be no pool that it would be in.
+            let alone = || PoolKey {
+                namespace: reserved.namespace.clone(),
+                name: reserved.name.clone(),
+            };
+            let subject = Subject::Reservation {
+                name: reserved.name.clone(),
+                uid: reserved.uid.clone(),
+            };
+            let pool = it.place.map(|place| place.key.clone());
+            (pool.unwrap_or_else(alone), subject)
+        }
+    }
+}
+
+/// Whether it is judged, if a person may have it removed; or why not.
+fn may_go(assessor: &Assessor<'_>, it: &Judged<'_>) -> Result<bool, String> {
+    // Drivers that write podrefs of their own write such as cannot be read.
+    let mut kept = assessor.policy.keep_podrefs.iter();
+    let is_row = matches!(it.item, Item::Row(..));
+    let is_readable = match it.verdict.clone().forced(NOW) {
+        Verdict::Stale(_) => true,
+        Verdict::Unknown(reason @ Unknown::Unreadable(Unreadable::IpamClaim(_))) => {
+            return Err(reason.to_string());
+        }
+        Verdict::Unknown(Unknown::Unreadable(_)) if is_row || it.names_no_pod() => false,
+        Verdict::Unknown(reason) => return Err(reason.to_string()),
+        Verdict::Held(reason) => return Err(reason.to_string()),
+    };
+    if kept.any(|glob| glob.matches(it.owner())) {
+        return Err(Unknown::KeptOwner.to_string());
+    }
+    if let Item::Reservation(reserved, _) = &it.item
+        && assessor.blind.contains(&reserved.namespace)
+    {
+        let hidden = "a pool of its namespace cannot be read, and may have its row";
+        return Err(hidden.to_owned());
+    }
+    Ok(is_readable)
 }
 
 /// The only thing at `address`, in the pool of this name if one is given.
@@ -194,7 +229,12 @@ pub fn at(
         why_not.extend(there.ambiguous);
     }
     match (found.len(), why_not.is_empty()) {
-        (1, true) => Ok(found.remove(0)),
+        (1, true) => {
+            let found = found.remove(0);
+            check_pods(snapshot, &found)
+                .map_err(|reason| format!("{address} is kept: {reason}"))?;
+            Ok(found)
+        }
         (0, true) => Err(format!("nothing holds {address}")),
         (0, false) => Err(format!("{address} is kept: {}", why_not.join("; "))),
         _ => Err(format!(
@@ -203,51 +243,19 @@ pub fn at(
     }
 }
 
-/// All that this node holds, forced, and the other nodes that hold some of it as well. A pod that is there keeps what it
-/// has.
-pub fn held_by(snapshot: &Snapshot, policy: &Policy, node: &str) -> (Picked, BTreeSet<Box<str>>) {
-    let (mut picks, mut others) = (Vec::new(), BTreeSet::new());
-    let assessor = Assessor::new(snapshot, policy);
-    assessor.each(|it| {
-        if !it.is_held_by(node) || it.place.is_none() {
-            return;
-        }
-        let mut finding = Finding::default();
-        assessor.describe(&mut finding, it);
-        if let Ok(pick) = report::pick(&finding, true) {
-            others.extend(it.holding().iter().cloned());
-            picks.push(pick);
-        }
-    });
-    others.remove(node);
-    (Picked::new(picks, Duration::ZERO), others)
-}
-
-/// Whether a pod of the snapshot speaks against removing what cannot be read: its owner, or one that reports its address
-/// in whatever network; or, against a reservation, a row that it has by now, or a person who exempted it.
-///
-/// # Errors
-/// Which one.
-pub fn check_unreadable(
-    snapshot: &Snapshot,
-    policy: &Policy,
-    row: &Unreadable,
-) -> Result<(), NotDone> {
-    if let Subject::Reservation { .. } = &row.subject {
-        let there = There::of(&Assessor::new(snapshot, policy), row.address, |_| true);
-        let mut found = there.reservations.into_iter().flatten();
-        let is_it = |forced| matches!(forced, Forced::Unreadable(it) if it.subject == row.subject);
-        if !found.any(is_it) {
-            return Err(NotDone::Gone);
-        }
+/// Whether a pod of the snapshot speaks against removing what nothing can be judged of: its owner, or one that reports its
+/// address in whatever network.
+pub(super) fn check_pods(snapshot: &Snapshot, it: &Forced) -> Result<(), NotDone> {
+    if it.is_readable {
+        return Ok(());
     }
-    if let Some(podref) = &row.podref
+    if let Some(podref) = &it.podref
         && snapshot.pod(podref.as_str()).is_some()
     {
         return Err(present(podref));
     }
     let mut pods = snapshot.pods.iter();
-    match pods.find(|pod| pod.status.has_address(row.address)) {
+    match pods.find(|pod| pod.status.has_address(it.address)) {
         Some(pod) => Err(NotDone::Kept(format!(
             "pod {} reports the address",
             pod.podref
@@ -256,96 +264,6 @@ pub fn check_unreadable(
     }
 }
 
-fn present(podref: &PodRef) -> NotDone {
+pub(super) fn present(podref: &PodRef) -> NotDone {
     NotDone::Kept(format!("its pod {podref} is there"))
-}
-
-impl Writer {
-    /// Removes what cannot be read. With `dry_run` nothing is sent that changes anything.
-    ///
-    /// # Errors
-    /// Why not.
-    pub async fn remove(&self, it: &Unreadable, dry_run: bool) -> Result<(), NotDone> {
-        match &it.subject {
-            Subject::Row {
-                pool_uid,
-                key,
-                stored,
-            } => self.remove_row(it, (pool_uid, key, stored), dry_run).await,
-            Subject::Reservation { name, uid } => {
-                self.remove_reservation(it, (name, uid), dry_run).await
-            }
-        }
-    }
-
-    /// Deletes a reservation that names no pod, if it is still that one and still names none. No ADD accepts such a one, so
-    /// it need not be claimed.
-    async fn remove_reservation(
-        &self,
-        it: &Unreadable,
-        (name, uid): (&str, &str),
-        dry_run: bool,
-    ) -> Result<(), NotDone> {
-        let namespace = &it.pool.namespace;
-        let there = self.reservations.get(namespace, name).await?;
-        let is_it = |there: &Reservation| there.uid == uid && there.pod() == Err(NoPod::PodRef);
-        let there = there.filter(is_it).ok_or(NotDone::Gone)?;
-        if dry_run {
-            return Ok(());
-        }
-        match self.reservations.delete(namespace, &there).await {
-            Err(error) if !ReservationApi::is_absent(&error, name) => return Err(error.into()),
-            _ => {}
-        }
-        info!(namespace, reservation = name, address = %it.address, "freed reservation that names no pod");
-        Ok(())
-    }
-
-    /// Removes a row that cannot be read: observed anew, its owner proven absent if it has one, by a patch that tests
-    /// the whole of it.
-    async fn remove_row(
-        &self,
-        row: &Unreadable,
-        (pool_uid, key, stored): (&str, &str, &serde_json::Value),
-        dry_run: bool,
-    ) -> Result<(), NotDone> {
-        let podrefs = row.podref.iter().cloned().collect();
-        let observe = || self.observe(&row.pool, pool_uid, &podrefs);
-        let observed = observe().await?.ok_or(NotDone::Gone)?;
-        let there = row_of(&observed, key, stored).ok_or(NotDone::Gone)?;
-        if let Some(podref) = &row.podref {
-            let asked = [(podref.clone(), false)].into();
-            let proof = self
-                .prover
-                .prove(observed.begin_proof(), &asked, false)
-                .await;
-            match proof.presence(podref) {
-                Presence::Absent => {}
-                Presence::Present(_) => return Err(present(podref)),
-                Presence::Unknown(reason) => {
-                    return Err(NotDone::Kept(format!(
-                        "its pod {podref} could not be read: {reason}"
-                    )));
-                }
-            }
-        }
-        let patch = UnreadablePatch::new(&observed, there).ok_or_else(|| {
-            NotDone::Kept("it is exempted by a person, or can be read".to_owned())
-        })?;
-        if dry_run {
-            return Ok(());
-        }
-        match self.pools.free_unreadable(&row.pool, &patch).await {
-            Err(error) if error.answer() == Answer::Unclear => {
-                // The patch may have been done, or may be done yet.
-                let now = observe().await?;
-                if now.is_some_and(|now| row_of(&now, key, stored).is_some()) {
-                    return Err(error.into());
-                }
-            }
-            done => done?,
-        }
-        info!(pool = %row.pool, key, address = %row.address, %stored, "freed row that cannot be read");
-        Ok(())
-    }
 }

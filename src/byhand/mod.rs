@@ -5,29 +5,22 @@
 //! Nothing here asks anybody or prints.
 
 pub mod force;
-pub mod release;
-pub mod report;
+pub mod free;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use ipgc_core::{
+    evidence::Policy,
     podref::PodRef,
     pool::{ObservedPool, PoolKey, Row},
 };
 use kube::Client;
 use tokio_util::task::TaskTracker;
 
-pub use crate::collect::picked::{Fate, Pick, Picked, Subject};
 use crate::{
-    calls::CallError,
-    clock::Clock,
-    collect::{
-        gate::Gate,
-        pool_api::{ObserveError, PoolApi},
-        prover::Prover,
-        reservation_api::ReservationApi,
-    },
-    leader::Leadership,
+    calls::{CallError, patient},
+    collect::{context::Context, pool_api::ObserveError, release::Releaser},
+    snapshot::live::{LiveError, Scan},
 };
 
 /// Why something was not removed.
@@ -39,6 +32,9 @@ pub enum NotDone {
     /// A reason speaks against it, or it is not known whether one does.
     #[error("{0}")]
     Kept(String),
+    /// The cluster could not be read.
+    #[error(transparent)]
+    Read(#[from] LiveError),
     /// The pool could not be read.
     #[error(transparent)]
     Observe(#[from] ObserveError),
@@ -47,22 +43,31 @@ pub enum NotDone {
     Call(#[from] CallError),
 }
 
-/// Writes what a person decided without a run of the collector, one after the other.
+/// Writes what a person decided, without a run of the collector.
 pub struct Writer {
-    pools: PoolApi,
-    prover: Prover,
-    reservations: ReservationApi,
+    client: Client,
+    scan: Scan,
+    context: Arc<Context>,
+    releaser: Arc<Releaser>,
 }
 
 impl Writer {
-    /// Works through `client`.
-    pub fn new(client: &Client) -> Self {
-        let clock = Clock::start();
-        let gate = Arc::new(Gate::new(clock, Leadership::always(clock)));
+    /// Works through `client`, by this policy, on the pools of this namespace or of all.
+    pub fn new(client: &Client, policy: Policy, pool_namespace: Option<String>) -> Self {
+        let client = patient(client.clone());
+        let context = Context::without_watches(client.clone(), policy);
+        let (reservations, prover) = (context.reservations.clone(), context.prover.clone());
+        // There is no sweep, after which a claim that was refused would be tried again.
+        let releaser = Releaser::new(reservations, prover, TaskTracker::new(), Duration::ZERO);
         Self {
-            pools: PoolApi::new(client.clone(), clock, Arc::default(), 1),
-            prover: Prover::new(client.clone(), gate, TaskTracker::new(), Arc::default()),
-            reservations: ReservationApi::new(client.clone(), Arc::default()),
+            client,
+            scan: Scan {
+                pool_namespace,
+                only_objects: true,
+                ..Scan::default()
+            },
+            context: Arc::new(context),
+            releaser: Arc::new(releaser),
         }
     }
 
@@ -73,7 +78,7 @@ impl Writer {
         uid: &str,
         podrefs: &BTreeSet<PodRef>,
     ) -> Result<Option<ObservedPool>, ObserveError> {
-        let observed = self.pools.observe(pool, podrefs).await?;
+        let observed = self.context.pools.observe(pool, podrefs).await?;
         Ok(observed.filter(|observed| observed.uid() == uid))
     }
 }

@@ -51,7 +51,7 @@ Examples:
   ipgc explain 10.0.0.7             why an address is held
   ipgc pools                        how full each pool is
   ipgc watch                        the findings as they come and go
-  ipgc release --from report.json   free now what a report says is stale
+  ipgc release --force 10.0.0.7     free an address on which nothing answers, whatever it waits for
   ipgc crds | kubectl diff -f -     compare the CRDs that ipgc knows with a cluster's
   . <(ipgc completions bash)        complete commands, flags, pools, addresses and pods in this shell";
 
@@ -67,7 +67,7 @@ enum Command {
     Pools(Box<pools::Args>),
     /// Tell what is wrong with the addresses of a cluster, and then what changes, until it is stopped
     Watch(Box<watch::Args>),
-    /// Free the stale rows of a report, or single addresses, by hand
+    /// Free single addresses by hand, whatever they wait for
     Release(Box<release::Args>),
     /// Print the CRDs of the kinds that ipgc reads
     Crds(crds::Args),

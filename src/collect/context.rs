@@ -8,35 +8,34 @@ use std::{
 };
 
 use ipgc_core::{
+    breaker::Limits,
     definitions::Networks,
     evidence::{Ended, Policy},
     judge::{Held, Unknown},
     known::{Evidence, Known},
+    node::Nodes,
     plan::Input,
     podref::PodRef,
     pool::{ObservedPool, PoolKey, Row, RowContent, RowCount},
-    reservation::Reservation,
     text::excerpt,
     time::Moment,
 };
+use kube::Client;
 use tokio::sync::{Notify, mpsc, watch};
+use tokio_util::task::TaskTracker;
 use tracing::warn;
 
 use super::{
-    evidence::SharedEvidence,
-    gate::Gate,
-    picked::{Fate, Picked},
-    pool_api::PoolApi,
-    prover::Prover,
-    refusals::Refusals,
+    evidence::SharedEvidence, gate::Gate, pool_api::PoolApi, prover::Prover, refusals::Refusals,
     reservation_api::ReservationApi,
 };
 use crate::{
     clock::Clock,
     history::History,
+    leader::Leadership,
     lock::lock,
     pulse::Pulse,
-    report::{Counters, Events},
+    report::{self, Counters, Events},
     watch::Freshness,
 };
 
@@ -91,8 +90,6 @@ pub struct Context {
     pub events: Events,
     /// Counts.
     pub counters: Arc<Counters>,
-    /// The rows and reservations that a person picked: nothing else is touched then.
-    pub picked: Option<Arc<Picked>>,
 }
 
 /// Most things that are remembered as told; a cluster with more of them hears of some twice.
@@ -104,6 +101,44 @@ const TELL_AGAIN: Duration = Duration::from_mins(50);
 const TELL_REFUSAL_AGAIN: Duration = Duration::from_hours(1);
 
 impl Context {
+    /// A context of a command that writes what a person decided, through this client: there are no watches and no sweeps,
+    /// nobody else leads, and no events are sent.
+    pub fn without_watches(client: Client, policy: Policy) -> Self {
+        let (clock, history) = (Clock::start(), Arc::<History>::default());
+        let leadership = Leadership::always(clock);
+        let gate = Arc::new(Gate::new(clock, leadership.clone()));
+        let counters = Arc::<Counters>::default();
+        let (tasks, own_history) = (TaskTracker::new(), Arc::clone(&history));
+        let (events, _) = report::channel(client.clone(), counters.clone(), "", leadership, true);
+        Self {
+            pools: PoolApi::new(client.clone(), clock, own_history, 1),
+            prover: Prover::new(
+                client.clone(),
+                Arc::clone(&gate),
+                tasks,
+                Arc::clone(&history),
+            ),
+            reservations: ReservationApi::new(client.clone(), Arc::clone(&history)),
+            evidence: SharedEvidence::new(Evidence::new(Limits::default(), Nodes::default())),
+            freshness: Arc::new(Freshness::new(clock)),
+            reading_nodes: tokio::sync::Mutex::default(),
+            history,
+            planner: mpsc::channel(1).0,
+            sweep_wanted: Notify::new(),
+            node_news: Notify::new(),
+            interest: watch::Sender::default(),
+            told: Mutex::default(),
+            policy,
+            clock,
+            dry_run: false,
+            pulse: Arc::default(),
+            gate,
+            refusals: Refusals::new(client, clock),
+            events,
+            counters,
+        }
+    }
+
     /// The evidence, locked: for a moment, and never across a wait.
     pub fn evidence(&self) -> MutexGuard<'_, Evidence> {
         self.evidence.lock()
@@ -154,39 +189,8 @@ impl Context {
         news
     }
 
-    /// Whether a row may be touched at all: where a person picked some, those alone.
-    pub fn may_touch(&self, pool_uid: &str, row: &Row) -> bool {
-        let picked = self.picked.as_ref();
-        picked.is_none_or(|picked| picked.row(pool_uid, row).is_some())
-    }
-
-    /// The same of a reservation without a row.
-    pub fn may_release(&self, reservation: &Reservation) -> bool {
-        let picked = self.picked.as_ref();
-        picked.is_none_or(|picked| picked.reservation(reservation).is_some())
-    }
-
-    /// Whether a person says that a row need not wait.
-    pub fn is_forced(&self, pool_uid: &str, row: &Row) -> bool {
-        let picked = self.picked.as_ref();
-        picked.is_some_and(|picked| picked.row(pool_uid, row).is_some_and(|pick| pick.forced))
-    }
-
-    /// Says what became of what was picked: `place` is the uid of its pool, or its namespace.
-    pub fn tell(&self, place: &str, name: &str, fate: impl FnOnce() -> Fate) {
-        if let Some(picked) = &self.picked {
-            picked.tell(place, name, fate());
-        }
-    }
-
     /// Says that a row is kept, if that is news.
     pub fn report_unknown(&self, pool: &ObservedPool, row: &Row, reason: &Unknown) {
-        if self.picked.is_some() {
-            if self.may_touch(pool.uid(), row) {
-                self.tell(pool.uid(), row.key(), || Fate::Kept(reason.to_string()));
-            }
-            return;
-        }
         if self.is_news(pool.uid(), row.key()) {
             self.counters.rows_unknown.inc();
             let key = excerpt(row.key());

@@ -35,10 +35,6 @@ impl PodSink {
         if self.with(|evidence, _| evidence.pods.was_in_use(&ended.last.podref)) {
             context.sweep_wanted.notify_one();
         }
-        // The sweep finds what a person picked, and nothing else.
-        if context.picked.is_some() {
-            return;
-        }
         context.counters.ends_seen.inc();
         let input = Input::Ended(Arc::clone(&ended));
         if context.planner.try_send(input).is_err() {

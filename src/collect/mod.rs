@@ -19,7 +19,6 @@
 //! | [`evidence`], [`nodes`] | the memory behind its lock; keeps nodes and their Leases up to date |
 //! | [`context`] | clients, memory and settings that all of these share |
 //! | [`gate`], [`refusals`] | whether this copy may write; the writes that the server refuses |
-//! | [`picked`] | the rows that a person picked, where a run is limited to these |
 
 pub mod batches;
 pub mod context;
@@ -28,7 +27,6 @@ pub mod gate;
 pub mod intake;
 pub mod names;
 pub mod nodes;
-pub mod picked;
 pub mod planner;
 pub mod pool_api;
 pub mod prover;

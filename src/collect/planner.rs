@@ -131,18 +131,10 @@ impl Planning {
     /// Tells what became of a case that was given back.
     fn report(&self, case: &GivenBack, given_up: &mut HashSet<CaseKey>) {
         let GivenBack {
-            key,
-            next,
-            failure,
-            orphans,
-            ..
+            key, next, failure, ..
         } = case;
         let (pool, pod) = key;
-        let picked = self.context.picked.as_ref();
         let reason = failure.as_deref().unwrap_or_default();
-        if let Some(picked) = picked.filter(|_| case.is_settled) {
-            picked.settled(pool, pod, orphans);
-        }
         match next {
             Next::Closed => {
                 given_up.remove(key);
@@ -152,19 +144,9 @@ impl Planning {
                 debug!(%pod, %pool, ?wait, "not free to go yet");
             }
             Next::Retries(wait) => {
-                if let Some(picked) = picked {
-                    picked.failed(pool, pod, orphans, reason, false);
-                    debug!(%pod, %pool, reason, ?wait, "will try again");
-                } else {
-                    warn!(%pod, %pool, reason, ?wait, "will try again");
-                }
+                warn!(%pod, %pool, reason, ?wait, "will try again");
             }
-            Next::GivenUp => {
-                if let Some(picked) = picked {
-                    picked.failed(pool, pod, orphans, reason, true);
-                }
-                self.give_up(case, reason, given_up);
-            }
+            Next::GivenUp => self.give_up(case, reason, given_up),
         }
     }
 

@@ -152,7 +152,7 @@ impl Events {
                  {shown}, whose kubelet gives a try to stop it two minutes, and each DEL that \
                  is lost takes one. If it is still at it, they are freed by their DEL once \
                  whereabouts reaches the API server. Else once all such nodes are booted anew, removed or fenced; \
-                 or by hand, if nothing answers on any: ipgc release --held-by node/{first}"
+                 or by hand, if nothing answers on any: ipgc release --force ADDRESS"
             )
         } else {
             format!(

@@ -407,7 +407,7 @@ fn rows_of_three_interfaces_are_told_what_frees_them_from_a_node_at_work() {
         "if its kubelet still calls DEL",
         "booted anew",
         "gone for 5m30s, or are fenced, which counts while they are not ready: n1",
-        "ipgc release --held-by node/NAME",
+        "ipgc release --force ADDRESS",
     ] {
         assert!(changes.iter().any(|it| it.contains(word)), "{changes:#?}");
     }
@@ -418,7 +418,7 @@ fn rows_of_three_interfaces_are_told_what_frees_them_from_a_node_at_work() {
     let told = text(&ask(&server, "node/n1").unwrap());
     for word in [
         "3 would be held no more, once it is shut down: no fence counts while it is ready",
-        "by hand      ipgc release --held-by node/n1",
+        "by hand      ipgc release --force ADDRESS",
     ] {
         assert!(told.contains(word), "{told}");
     }

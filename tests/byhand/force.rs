@@ -1,12 +1,24 @@
 //! `ipgc release --force`: one address, whatever it waits for, and never one that a pod needs.
 
 use ipgc::byhand::{
-    Subject, Writer,
-    force::{Forced, Unreadable, at, check_unreadable, held_by},
-    report::nothing_in,
+    force::{Forced, Subject, at},
+    free::Freed,
 };
+use rstest::rstest;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
 use super::*;
+
+/// Longer than a request, and shorter than the wait is elsewhere.
+const ADD_BUDGET: Duration = Duration::from_secs(20);
+
+fn policy() -> Policy {
+    Policy {
+        add_budget: ADD_BUDGET,
+        ..Policy::default()
+    }
+}
 
 fn find(snapshot: &Snapshot, address: &str, pool: Option<&str>) -> Result<Forced, String> {
     at(snapshot, &Policy::default(), address.parse().unwrap(), pool)
@@ -16,11 +28,27 @@ async fn forced(server: &Server, address: &str) -> Result<Forced, String> {
     find(&look(server).await, address, None)
 }
 
-/// The pick of an address.
-async fn pick(server: &Server, address: &str) -> Picked {
-    match forced(server, address).await.unwrap() {
-        Forced::Pick(pick) => Picked::new(vec![pick], Duration::ZERO),
-        Forced::Unreadable(row) => panic!("{row:?}"),
+/// What is at an address, which can be judged.
+async fn pick(server: &Server, address: &str) -> Forced {
+    let found = forced(server, address).await.unwrap();
+    assert!(found.is_readable, "{found:?}");
+    found
+}
+
+/// Frees it, but for its reservation.
+async fn begin(server: &Server, it: &Forced) -> Result<Option<Freed>, NotDone> {
+    writer(server, policy()).free(it, false).await
+}
+
+/// Frees it; how many reservations were deleted.
+async fn free(server: &Server, it: &Forced) -> Result<usize, NotDone> {
+    let writer = writer(server, policy());
+    match writer.free(it, false).await? {
+        Some(freed) => {
+            let stop = CancellationToken::new();
+            writer.release(&it.pool, freed.reservation, &stop).await
+        }
+        None => Ok(0),
     }
 }
 
@@ -28,31 +56,23 @@ async fn pick(server: &Server, address: &str) -> Picked {
 async fn what_a_silent_node_holds_goes_at_once_and_nothing_else() {
     let (server, _beat) = room(&[(1, "gone"), (2, "other")]);
     silent_node(&server, "node-2");
-    let released = run(&server, pick(&server, "10.0.0.1").await, config()).await;
-    assert!(is_freed(&released.only()), "{:?}", released.told);
-    assert!(
-        released.took < Duration::from_secs(30),
-        "{:?}",
-        released.took
-    );
+    let (it, begun) = (pick(&server, "10.0.0.1").await, Instant::now());
+    assert_eq!(free(&server, &it).await.unwrap(), 1);
+    // The row at once, and the reservation once no ADD is at work that accepted it before it was claimed.
+    assert!(begun.elapsed() >= ADD_BUDGET, "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < ADD_BUDGET * 2, "{:?}", begun.elapsed());
     assert_eq!(
         (rows(&server), reservations(&server)),
         (vec!["2".to_owned()], vec!["10.0.0.2".to_owned()])
     );
 }
 
+/// All addresses have lost their pods unseen, at which a collector stops.
 #[tokio::test(start_paused = true)]
 async fn the_breaker_is_no_obstacle() {
     let (server, _beat) = room(&[(1, "a"), (2, "b"), (3, "c")]);
-    let config = Config {
-        breaker: Limits {
-            min: 1,
-            ..Limits::default()
-        },
-        ..config()
-    };
-    let released = run(&server, pick(&server, "10.0.0.1").await, config).await;
-    assert!(is_freed(&released.only()), "{:?}", released.told);
+    let it = pick(&server, "10.0.0.1").await;
+    free(&server, &it).await.unwrap();
     assert_eq!(rows(&server), ["2", "3"]);
 }
 
@@ -80,43 +100,174 @@ async fn a_pod_that_is_there_keeps_its_address() {
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_came_back_since_keeps_its_address() {
     let (server, _beat) = room(&[(1, "web-0")]);
-    let picked = pick(&server, "10.0.0.1").await;
+    let it = pick(&server, "10.0.0.1").await;
     server.put(reporting("web-0", 1).running());
-    let released = run(&server, picked, config()).await;
-    assert_eq!(why_kept(&released.only()), "its pod reports the address");
+    let answer = free(&server, &it).await;
+    assert!(says(&answer, "its pod reports the address"), "{answer:?}");
     assert_eq!((rows(&server).len(), writes(&server)), (1, 0));
 }
 
-/// The watch shows nothing of it, and the proof does.
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_only_the_proof_sees_keeps_its_address() {
+async fn another_pod_that_uses_the_address_since_keeps_it() {
+    let (server, _beat) = room(&[(1, "gone")]);
+    let it = pick(&server, "10.0.0.1").await;
+    server.put(reporting("other", 1).running());
+    let answer = free(&server, &it).await;
+    assert!(
+        says(&answer, "pod default/other reports the address"),
+        "{answer:?}"
+    );
+    assert_eq!((rows(&server).len(), writes(&server)), (1, 0));
+}
+
+/// It is born after the row was observed, or after the pods were listed.
+#[rstest]
+#[case::after_the_row(Match::get("ippools"))]
+#[case::after_the_list(Match::list("nodes"))]
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_born_meanwhile_keeps_its_address(#[case] last: Match) {
     let (server, _beat) = room(&[(1, "web-0")]);
-    let picked = pick(&server, "10.0.0.1").await;
+    let it = pick(&server, "10.0.0.1").await;
     let born = server.clone();
-    let first = server.on(Match::get("ippools").client("ipgc")).once();
-    first.after(move |_| {
-        born.on_events(Match::watch("pods")).hold();
+    server.on(last.client("ipgc")).once().after(move |_| {
         born.put(reporting("web-0", 1).running().build());
         async {}
     });
-    let released = run_for(&server, picked, config(), Duration::from_mins(2)).await;
-    assert!(!is_freed(&released.only()), "{:?}", released.told);
-    assert_eq!(
-        (rows(&server).len(), writes(&server)),
-        (1, 0),
-        "{}",
-        server.requests()
-    );
+    let answer = free(&server, &it).await;
+    assert!(says(&answer, "its pod reports the address"), "{answer:?}");
+    assert_eq!((rows(&server).len(), writes(&server)), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_is_no_absence() {
+    let (server, _beat) = room(&[(1, "gone")]);
+    let it = pick(&server, "10.0.0.1").await;
+    server.on(Match::get("pods").client("ipgc")).fail(500);
+    let answer = free(&server, &it).await;
+    assert!(says(&answer, "could not be read"), "{answer:?}");
+    server.on(Match::list("pods").client("ipgc")).fail(500);
+    let answer = free(&server, &it).await;
+    assert!(matches!(answer, Err(NotDone::Read(_))), "{answer:?}");
+    assert_eq!((rows(&server).len(), writes(&server)), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_row_that_was_adopted_since_stays() {
     let (server, _beat) = room(&[(1, "web-0")]);
-    let picked = pick(&server, "10.0.0.1").await;
+    let it = pick(&server, "10.0.0.1").await;
     common::nodes::adopt(&server, POOL, "1");
-    let released = run(&server, picked, config()).await;
-    assert_eq!(released.only(), Fate::Gone);
-    assert_eq!(rows(&server), ["1"]);
+    let answer = free(&server, &it).await;
+    assert!(matches!(answer, Err(NotDone::Gone)), "{answer:?}");
+    assert_eq!((rows(&server).len(), writes(&server)), (1, 0));
+}
+
+/// The successor is deleted by force, so that no pod speaks for its row.
+#[tokio::test(start_paused = true)]
+async fn a_row_that_is_adopted_before_the_patch_stays() {
+    let (server, _beat) = room(&[(1, "web-0")]);
+    let it = pick(&server, "10.0.0.1").await;
+    let patch = server.on(Match::patch("ippools")).once();
+    patch.before(|server| async move { common::nodes::adopt(&server, POOL, "1") });
+    let answer = free(&server, &it).await;
+    assert!(matches!(answer, Err(NotDone::Call(_))), "{answer:?}");
+    assert_eq!((rows(&server).len(), reservations(&server).len()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_that_is_gone_took_its_rows_along() {
+    let (server, _beat) = room(&[(1, "gone")]);
+    let it = pick(&server, "10.0.0.1").await;
+    server.delete("ippools", NS, POOL).unwrap();
+    let answer = free(&server, &it).await;
+    assert!(matches!(answer, Err(NotDone::Gone)), "{answer:?}");
+    // Another one of that name.
+    common::put_pool(&server, &[(1, "gone")]);
+    let answer = free(&server, &it).await;
+    assert!(matches!(answer, Err(NotDone::Gone)), "{answer:?}");
+    assert_eq!((rows(&server).len(), writes(&server)), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_is_no_failure() {
+    let (server, _beat) = room(&[(1, "gone")]);
+    let it = pick(&server, "10.0.0.1").await;
+    let lost = server.on(Match::patch("ippools")).once();
+    lost.apply_then_disconnect();
+    free(&server, &it).await.unwrap();
+    assert!(rows(&server).is_empty() && reservations(&server).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_that_the_server_refuses_to_free_is_told() {
+    let (server, _beat) = room(&[(1, "gone")]);
+    let it = pick(&server, "10.0.0.1").await;
+    for code in [422, 403] {
+        let rule = server.on(Match::patch("ippools")).fail(code);
+        let answer = free(&server, &it).await;
+        assert!(matches!(answer, Err(NotDone::Call(_))), "{answer:?}");
+        rule.remove();
+    }
+    assert_eq!((rows(&server).len(), reservations(&server).len()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reservation_that_may_not_go_is_told_beside_its_row() {
+    for code in [500, 403] {
+        let (server, _beat) = room(&[(1, "gone")]);
+        let it = pick(&server, "10.0.0.1").await;
+        server
+            .on(Match::delete("overlappingrangeipreservations"))
+            .fail(code);
+        let answer = free(&server, &it).await;
+        assert!(says(&answer, &format!("({code})")), "{answer:?}");
+        assert!(rows(&server).is_empty() && reservations(&server).len() == 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_rights_nothing_is_begun() {
+    let (server, _beat) = room(&[(1, "gone")]);
+    server.deny(Match::delete("overlappingrangeipreservations"));
+    let writer = writer(&server, policy());
+    writer.check_rights(true).await.unwrap();
+    let missing = "delete overlappingrangeipreservations.whereabouts.cni.cncf.io in all namespaces";
+    assert_eq!(
+        writer.check_rights(false).await.unwrap_err(),
+        format!("rights are missing: {missing}")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_writes_nothing() {
+    let (server, _beat) = room(&[(1, "gone")]);
+    reserve(&server, "10.0.0.9", "alone");
+    for address in ["10.0.0.1", "10.0.0.9"] {
+        let it = pick(&server, address).await;
+        let would = writer(&server, policy()).free(&it, true).await.unwrap();
+        assert!(would.is_some());
+    }
+    assert_eq!(writes(&server), 0);
+    assert_eq!((rows(&server).len(), reservations(&server).len()), (1, 2));
+}
+
+/// A collector ends the claim, as after a crash.
+#[tokio::test(start_paused = true)]
+async fn an_end_in_between_leaves_the_reservation_claimed() {
+    let (server, _beat) = room(&[(1, "gone")]);
+    let it = pick(&server, "10.0.0.1").await;
+    let writer = writer(&server, policy());
+    let freed = writer.free(&it, false).await.unwrap().unwrap();
+    let stop = CancellationToken::new();
+    let stopping = async {
+        sleep(ADD_BUDGET / 2).await;
+        stop.cancel();
+    };
+    let released = writer.release(&it.pool, freed.reservation, &stop);
+    let (answer, ()) = tokio::join!(timeout(ADD_BUDGET * 3 / 4, released), stopping);
+    let answer = answer.unwrap();
+    assert!(says(&answer, "interrupted"), "{answer:?}");
+    let left = server.get("overlappingrangeipreservations", NS, "10.0.0.1");
+    assert_eq!(left.unwrap()["spec"]["podref"], "ipgc.dev/releasing");
 }
 
 #[tokio::test(start_paused = true)]
@@ -129,12 +280,8 @@ async fn one_of_several_networks_has_to_be_named() {
         forced(&server, "10.0.0.1").await.unwrap_err(),
         "several networks hold 10.0.0.1: name one pool by --pool"
     );
-    let Forced::Pick(pick) =
-        find(&look(&server).await, "10.0.0.1", Some("blue-10.0.0.0-24")).unwrap()
-    else {
-        panic!("unreadable");
-    };
-    assert_eq!(pick.podref.as_str(), "default/elsewhere");
+    let it = find(&look(&server).await, "10.0.0.1", Some("blue-10.0.0.0-24")).unwrap();
+    assert_eq!(it.podref.unwrap().as_str(), "default/elsewhere");
 }
 
 #[tokio::test(start_paused = true)]
@@ -165,10 +312,8 @@ async fn a_row_that_its_pod_does_not_use_goes_at_once() {
     let why = forced(&server, "10.0.0.2").await.unwrap_err();
     assert!(why.ends_with("its pod reports the address"), "{why}");
     for address in ["10.0.0.1", "10.0.0.3"] {
-        let picked = pick(&server, address).await;
-        let released = run(&server, picked, config()).await;
-        let fate = released.only();
-        assert!(matches!(fate, Fate::Freed(_) | Fate::Done(_)), "{fate:?}");
+        let it = pick(&server, address).await;
+        assert!(begin(&server, &it).await.unwrap().is_some());
     }
     assert_eq!(rows(&server), ["2"]);
 }
@@ -177,7 +322,7 @@ async fn a_row_that_its_pod_does_not_use_goes_at_once() {
 async fn a_reservation_that_a_person_exempted_stays() {
     let (server, _beat) = room(&[]);
     reserve(&server, "10.0.0.9", "alone");
-    let picked = pick(&server, "10.0.0.9").await;
+    let it = pick(&server, "10.0.0.9").await;
     server.edit("ippools", NS, POOL, |pool| {
         pool["metadata"]["annotations"]["ipgc.dev/keep"] = "9".into();
     });
@@ -186,12 +331,12 @@ async fn a_reservation_that_a_person_exempted_stays() {
         why.ends_with("an annotation of its pool exempts it"),
         "{why}"
     );
-    let released = run(&server, picked, config()).await;
-    assert_eq!(
-        why_kept(&released.only()),
-        "an annotation of its pool exempts it"
+    let answer = free(&server, &it).await;
+    assert!(
+        says(&answer, "an annotation of its pool exempts it"),
+        "{answer:?}"
     );
-    assert_eq!(reservations(&server).len(), 1);
+    assert_eq!((reservations(&server).len(), writes(&server)), (1, 0));
 }
 
 #[tokio::test]
@@ -215,10 +360,7 @@ async fn owners_that_are_never_touched_keep_what_cannot_be_read() {
 async fn an_answer_that_was_lost_is_asked_for_again() {
     let (server, found) = unreadable(json!({"id": "", "podref": ""})).await;
     server.on(Match::patch("ippools")).apply_then_disconnect();
-    Writer::new(&server.client())
-        .remove(&found, false)
-        .await
-        .unwrap();
+    free(&server, &found).await.unwrap();
     assert!(rows(&server).is_empty());
 }
 
@@ -227,27 +369,29 @@ async fn a_reservation_alone_goes() {
     let (server, _beat) = room(&[(2, "other")]);
     silent_node(&server, "node-2");
     reserve(&server, "10.0.0.9", "alone");
-    let picked = pick(&server, "10.0.0.9").await;
-    assert!(matches!(
-        picked.picks()[0].subject,
-        Subject::Reservation { .. }
-    ));
-    let released = run(&server, picked, config()).await;
-    assert!(is_freed(&released.only()), "{:?}", released.told);
-    assert!(
-        released.took < Duration::from_secs(30),
-        "{:?}",
-        released.took
-    );
+    let it = pick(&server, "10.0.0.9").await;
+    assert!(matches!(it.subject, Subject::Reservation { .. }));
+    assert_eq!(free(&server, &it).await.unwrap(), 1);
     assert_eq!(reservations(&server), ["10.0.0.2"]);
     assert_eq!(rows(&server), ["2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reservation_alone_goes_whatever_another_network_holds() {
+    let (server, _beat) = room(&[(2, "other")]);
+    let blue = fixtures::pool(NS, RANGE).network_name("blue");
+    server.put(blue.row(9, &fixtures::sandbox(7), "default/young", "net1"));
+    server.put(fixtures::pod(NS, "young").node("node-1"));
+    reserve(&server, "10.0.0.9", "alone");
+    let found = find(&look(&server).await, "10.0.0.9", Some(POOL)).unwrap();
+    assert_eq!(free(&server, &found).await.unwrap(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_reservation_whose_pod_comes_back_in_time_is_given_back() {
     let (server, _beat) = room(&[]);
     reserve(&server, "10.0.0.9", "web-0");
-    let picked = pick(&server, "10.0.0.9").await;
+    let it = pick(&server, "10.0.0.9").await;
     let back = server.clone();
     let claim = server
         .on(Match::patch("overlappingrangeipreservations"))
@@ -256,24 +400,72 @@ async fn a_reservation_whose_pod_comes_back_in_time_is_given_back() {
         back.put(reporting("web-0", 9).running().build());
         async {}
     });
-    let released = run(&server, picked, config()).await;
-    assert!(!is_freed(&released.only()), "{:?}", released.told);
+    assert_eq!(free(&server, &it).await.unwrap(), 0);
     let kept = server
         .get("overlappingrangeipreservations", NS, "10.0.0.9")
         .unwrap();
     assert_eq!(kept["spec"]["podref"], "default/web-0");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_reservation_that_somebody_else_removed_is_gone() {
+    let (server, _beat) = room(&[]);
+    reserve(&server, "10.0.0.9", "alone");
+    let it = pick(&server, "10.0.0.9").await;
+    server
+        .delete("overlappingrangeipreservations", NS, "10.0.0.9")
+        .unwrap();
+    let answer = free(&server, &it).await;
+    assert!(matches!(answer, Err(NotDone::Gone)), "{answer:?}");
+    // And one of that name that was made since is another.
+    reserve(&server, "10.0.0.9", "alone");
+    let answer = free(&server, &it).await;
+    assert!(matches!(answer, Err(NotDone::Gone)), "{answer:?}");
+    assert_eq!(reservations(&server).len(), 1);
+}
+
+/// The row of the reservation may be in the pool that cannot be read.
+#[tokio::test(start_paused = true)]
+async fn a_reservation_alone_stays_while_a_pool_cannot_be_read() {
+    let (server, _beat) = room(&[]);
+    reserve(&server, "10.0.0.9", "alone");
+    let it = pick(&server, "10.0.0.9").await;
+    let writer = writer(&server, policy());
+    let freed = writer.free(&it, false).await.unwrap().unwrap();
+    let mut spoiled = fixtures::pool(NS, "10.1.0.0/24").build();
+    spoiled["spec"]["range"] = "?".into();
+    server.put(spoiled);
+    let why = forced(&server, "10.0.0.9").await.unwrap_err();
+    assert!(
+        why.contains("a pool of its namespace cannot be read"),
+        "{why}"
+    );
+    let answer = free(&server, &it).await;
+    assert!(
+        says(&answer, "a pool of its namespace cannot be read"),
+        "{answer:?}"
+    );
+    assert_eq!(writes(&server), 0);
+    // And if that is found only after the claim, the reservation is given back.
+    server.edit("ippools", NS, "10.1.0.0-24", |pool| {
+        pool["spec"] = json!("?")
+    });
+    let stop = CancellationToken::new();
+    let released = writer.release(&it.pool, freed.reservation, &stop).await;
+    assert_eq!(released.unwrap(), 0);
+    let kept = server.get("overlappingrangeipreservations", NS, "10.0.0.9");
+    assert_eq!(kept.unwrap()["spec"]["podref"], "default/alone");
+}
+
 /// A room with a row that cannot be read, and what is found of it.
-async fn unreadable(row: Value) -> (Server, Unreadable) {
+async fn unreadable(row: Value) -> (Server, Forced) {
     let (server, _beat) = room(&[]);
     server.edit("ippools", NS, POOL, |pool| {
         pool["spec"]["allocations"] = json!({ "5": row });
     });
-    match forced(&server, "10.0.0.5").await.unwrap() {
-        Forced::Unreadable(row) => (server, row),
-        Forced::Pick(pick) => panic!("{pick:?}"),
-    }
+    let found = forced(&server, "10.0.0.5").await.unwrap();
+    assert!(!found.is_readable, "{found:?}");
+    (server, found)
 }
 
 #[tokio::test]
@@ -285,10 +477,7 @@ async fn a_row_that_cannot_be_read_goes_by_its_whole_content() {
         json!(7),
     ] {
         let (server, found) = unreadable(row).await;
-        Writer::new(&server.client())
-            .remove(&found, false)
-            .await
-            .unwrap();
+        free(&server, &found).await.unwrap();
         assert!(rows(&server).is_empty());
     }
 }
@@ -305,11 +494,11 @@ async fn one_that_cannot_be_read_and_has_changed_stays() {
         });
         async {}
     });
-    let answer = Writer::new(&server.client()).remove(&found, false).await;
+    let answer = free(&server, &found).await;
     assert!(matches!(answer, Err(NotDone::Call(_))), "{answer:?}");
     rule.remove();
     // And once more, now that it is seen.
-    let answer = Writer::new(&server.client()).remove(&found, false).await;
+    let answer = free(&server, &found).await;
     assert!(matches!(answer, Err(NotDone::Gone)), "{answer:?}");
     assert_eq!(rows(&server), ["5"]);
 }
@@ -319,28 +508,25 @@ async fn one_that_cannot_be_read_stays_for_a_pod_that_may_need_it() {
     let (server, found) =
         unreadable(json!({"id": "x", "podref": "default/web", "ifname": "net1"})).await;
     server.put(fixtures::pod(NS, "web"));
-    let answer = Writer::new(&server.client()).remove(&found, false).await;
+    let answer = free(&server, &found).await;
     assert!(says(&answer, "is there"), "{answer:?}");
-    let checked = check_unreadable(&look(&server).await, &Policy::default(), &found);
-    assert!(says(&checked, "is there"), "{checked:?}");
+    let refused = forced(&server, "10.0.0.5").await.unwrap_err();
+    assert!(refused.contains("is there"), "{refused}");
     server.delete("pods", NS, "web").unwrap();
     server.on(Match::get("pods")).fail(500);
-    let answer = Writer::new(&server.client()).remove(&found, false).await;
+    let answer = free(&server, &found).await;
     assert!(says(&answer, "could not be read"), "{answer:?}");
     server.clear_rules();
     server.put(reporting("other", 5).running());
-    let checked = check_unreadable(&look(&server).await, &Policy::default(), &found);
-    assert!(says(&checked, "reports the address"), "{checked:?}");
+    let answer = free(&server, &found).await;
+    assert!(says(&answer, "reports the address"), "{answer:?}");
     assert_eq!(rows(&server), ["5"]);
 }
 
 #[tokio::test]
 async fn one_that_cannot_be_read_stays_in_a_dry_run() {
     let (server, found) = unreadable(json!({"id": "", "podref": ""})).await;
-    Writer::new(&server.client_named("ipgc"))
-        .remove(&found, true)
-        .await
-        .unwrap();
+    writer(&server, policy()).free(&found, true).await.unwrap();
     assert_eq!((rows(&server).len(), writes(&server)), (1, 0));
 }
 
@@ -353,11 +539,10 @@ fn nobodys(spec: Value) -> Server {
     server
 }
 
-async fn found_nobodys(server: &Server) -> Unreadable {
-    match forced(server, "10.0.0.9").await.unwrap() {
-        Forced::Unreadable(found) => found,
-        Forced::Pick(pick) => panic!("{pick:?}"),
-    }
+async fn found_nobodys(server: &Server) -> Forced {
+    let found = forced(server, "10.0.0.9").await.unwrap();
+    assert!(!found.is_readable, "{found:?}");
+    found
 }
 
 #[tokio::test]
@@ -366,15 +551,12 @@ async fn a_reservation_that_names_no_pod_goes() {
     for spec in [of_old_crd, json!({}), json!({ "podref": "driver" })] {
         let server = nobodys(spec);
         let found = found_nobodys(&server).await;
-        let policy = Policy::default();
-        check_unreadable(&look(&server).await, &policy, &found).unwrap();
-        let client = server.client_named("ipgc");
-        Writer::new(&client).remove(&found, true).await.unwrap();
+        writer(&server, policy()).free(&found, true).await.unwrap();
         assert_eq!(writes(&server), 0);
-        Writer::new(&client).remove(&found, false).await.unwrap();
+        free(&server, &found).await.unwrap();
         assert_eq!(reservations(&server), ["10.0.0.1"]);
         // And once it is gone.
-        let again = Writer::new(&client).remove(&found, false).await;
+        let again = free(&server, &found).await;
         assert!(matches!(again, Err(NotDone::Gone)), "{again:?}");
     }
 }
@@ -383,19 +565,22 @@ async fn a_reservation_that_names_no_pod_goes() {
 async fn a_reservation_that_names_no_pod_stays_for_whoever_may_need_it() {
     let server = nobodys(json!({ "containerid": fixtures::sandbox(9) }));
     let found = found_nobodys(&server).await;
-    let policy = Policy::default();
     // A pod that reports the address.
     server.put(reporting("other", 9).running());
-    let checked = check_unreadable(&look(&server).await, &policy, &found);
-    assert!(says(&checked, "reports the address"), "{checked:?}");
+    let answer = free(&server, &found).await;
+    assert!(says(&answer, "reports the address"), "{answer:?}");
     server.delete("pods", NS, "other").unwrap();
     // A row that came since.
     server.edit("ippools", NS, POOL, |pool| {
         pool["spec"]["allocations"]["9"] =
             fixtures::row(&fixtures::sandbox(9), "default/new", "net1");
     });
-    let checked = check_unreadable(&look(&server).await, &policy, &found);
-    assert!(matches!(checked, Err(NotDone::Gone)), "{checked:?}");
+    let answer = free(&server, &found).await;
+    assert!(matches!(answer, Err(NotDone::Gone)), "{answer:?}");
+    server.edit("ippools", NS, POOL, |pool| {
+        let rows = pool["spec"]["allocations"].as_object_mut().unwrap();
+        rows.remove("9");
+    });
     // One that names a pod by now, and one that was written between our read and our request.
     let removed = server
         .on(Match::delete("overlappingrangeipreservations"))
@@ -405,10 +590,9 @@ async fn a_reservation_that_names_no_pod_stays_for_whoever_may_need_it() {
             it["spec"]["podref"] = "default/new".into();
         });
     });
-    let client = server.client();
-    let answer = Writer::new(&client).remove(&found, false).await;
+    let answer = free(&server, &found).await;
     assert!(matches!(answer, Err(NotDone::Call(_))), "{answer:?}");
-    let answer = Writer::new(&client).remove(&found, false).await;
+    let answer = free(&server, &found).await;
     assert!(matches!(answer, Err(NotDone::Gone)), "{answer:?}");
     assert_eq!(reservations(&server), ["10.0.0.1", "10.0.0.9"]);
 }
@@ -460,58 +644,27 @@ async fn of_an_ipam_claim_nothing_goes() {
     );
 }
 
-/// Rows of this pod on three interfaces, which its node holds while it is at work.
-fn on_three(server: &Server, pod: &str) {
+/// Their DELs may never end, so the node holds them while it is at work.
+#[tokio::test(start_paused = true)]
+async fn what_a_node_at_work_holds_goes_one_by_one() {
+    let (server, _beat) = room(&[(1, "gone")]);
     for number in 1..=3 {
         let pool = fixtures::pool(NS, &format!("10.0.{number}.0/24"));
-        let pool = pool.row(1, &fixtures::sandbox(number), pod, &format!("net{number}"));
+        let pool = pool.row(
+            1,
+            &fixtures::sandbox(number),
+            "default/three",
+            &format!("net{number}"),
+        );
         server.put(pool);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn all_that_a_node_holds_goes_at_once_and_nothing_else() {
-    let (server, _beat) = room(&[(1, "gone"), (2, "web")]);
-    server.put(reporting("web", 2).running());
-    server.put(fixtures::node("node-2", true));
-    on_three(&server, "default/three");
-    let (picked, others) = held_by(&look(&server).await, &Policy::default(), "node-1");
-    assert_eq!(others, ["node-2".into()].into());
-    let released = run(&server, picked, config()).await;
-    let fates = released.fates();
-    assert_eq!(fates.len(), 3, "{fates:?}");
-    assert!(fates.iter().all(|(_, fate)| is_freed(fate)), "{fates:?}");
-    assert!(released.took < Duration::from_secs(30));
-    assert_eq!(rows(&server), ["1", "2"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_pod_that_came_back_since_keeps_what_a_node_held() {
-    let (server, _beat) = room(&[(1, "gone")]);
-    on_three(&server, "default/web");
-    let (picked, _) = held_by(&look(&server).await, &Policy::default(), "node-1");
-    // Which addresses it has is not known yet.
-    let again = reporting("web", 1).status(fixtures::starting_status());
-    server.put(again);
-    let released = run(&server, picked, config()).await;
-    let fates = released.fates();
-    assert_eq!(fates.len(), 3);
-    assert!(!fates.iter().any(|(_, fate)| is_freed(fate)), "{fates:?}");
-    assert_eq!(writes(&server), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_report_of_what_a_ready_node_holds_names_the_command_that_frees_it() {
-    let (server, _beat) = room(&[]);
-    on_three(&server, "default/three");
-    let says = nothing_in(&reported(&server, Duration::ZERO).await);
-    assert!(
-        says.contains("3 are held by nodes that --assume-dead cannot name"),
-        "{says}"
+    let it = pick(&server, "10.0.2.1").await;
+    free(&server, &it).await.unwrap();
+    let left = |pool| server.get("ippools", NS, pool).unwrap()["spec"]["allocations"].clone();
+    let count = |pool| left(pool).as_object().map(serde_json::Map::len);
+    assert_eq!(
+        ["10.0.1.0-24", "10.0.2.0-24", "10.0.3.0-24"].map(count),
+        [Some(1), Some(0), Some(1)]
     );
-    assert!(!says.contains("silent"), "{says}");
-    silent_node(&server, "node-2");
-    let says = nothing_in(&reported(&server, Duration::ZERO).await);
-    assert!(says.contains("3 are held by silent nodes"), "{says}");
-    assert!(!says.contains("--held-by"), "{says}");
+    assert_eq!(rows(&server), ["1"]);
 }

@@ -1,39 +1,28 @@
-//! The decisions of a person: rows of a report, and single addresses.
+//! The decisions of a person: single addresses, whatever they wait for.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 #[path = "../common/mod.rs"]
 mod common;
 mod force;
-mod reading;
-mod report;
-mod reservations;
 
-use std::{future::pending, sync::Arc, time::Duration};
+use std::time::Duration;
 
 use common::{
     NS, POOL, RANGE,
-    nodes::{Beat, W, live_node, silent_node},
-    reporting, reserve, seconds,
+    nodes::{Beat, live_node, silent_node},
+    reporting, reserve,
 };
 use ipgc::{
-    audit::{
-        audit,
-        filter::Filter,
-        report::{Report, Source},
-    },
-    byhand::{Fate, NotDone, Pick, Picked, release::release, report::picks},
-    config::Config,
-    core::{breaker::Limits, evidence::Policy, judge::Cause, time::Moment},
+    byhand::{NotDone, Writer},
+    core::evidence::Policy,
     snapshot::{
         Snapshot,
         live::{self, Scan},
     },
 };
-use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use testkit::{Failure, Match, Server, Verb, fixtures};
-use tokio::time::Instant;
+use testkit::{Match, Server, Verb, fixtures};
 
 /// A server with a definition, a pool of these rows with reservations, and a node that is at work.
 fn room(rows: &[(u64, &str)]) -> (Server, Beat) {
@@ -52,87 +41,13 @@ async fn look(server: &Server) -> Snapshot {
     live::read(&client, &scan).await.unwrap()
 }
 
-/// The report of `ipgc audit`, as if it had been made so long ago.
-async fn reported(server: &Server, ago: Duration) -> Report {
-    let made = Timestamp::now() - SignedDuration::try_from(ago).unwrap();
-    let (policy, all) = (Policy::default(), Filter::default());
-    let snapshot = look(server).await;
-    audit(&snapshot, &policy, &all, Source::Cluster, made.to_string())
-}
-
-/// A release that has ended.
-struct Released {
-    picked: Arc<Picked>,
-    result: Result<(), String>,
-    /// The results that were reported, in their order.
-    told: Vec<(String, Fate)>,
-    took: Duration,
-}
-
-impl Released {
-    /// The fates by address.
-    fn fates(&self) -> Vec<(String, Fate)> {
-        let picks = self.picked.picks().iter();
-        let address = picks.map(|pick| pick.address.to_string());
-        address.zip(self.picked.fates()).collect()
-    }
-
-    /// The only fate.
-    fn only(&self) -> Fate {
-        let [(_, fate)] = &self.fates()[..] else {
-            panic!("{:?}", self.fates());
-        };
-        fate.clone()
-    }
-}
-
-/// Without the wait for ADDs that are at work, which is not the subject here.
-fn config() -> Config {
-    let mut config = Config {
-        sweep_interval: Duration::from_mins(1),
-        ..Config::default()
-    };
-    config.policy.add_budget = Duration::from_secs(1);
-    config
-}
-
-async fn run(server: &Server, picked: Picked, config: Config) -> Released {
-    run_for(server, picked, config, Duration::from_mins(20)).await
-}
-
-async fn run_for(server: &Server, picked: Picked, config: Config, most: Duration) -> Released {
-    let client = server.client_named("ipgc");
-    let picked = Arc::new(picked);
-    let mut told = Vec::new();
-    let begun = Instant::now();
-    let tell = |pick: &Pick, fate: &Fate, _: Moment| {
-        told.push((pick.address.to_string(), fate.clone()));
-    };
-    let clients = (client.clone(), client);
-    let result = release(clients, config, &picked, most, pending(), tell).await;
-    Released {
-        picked,
-        result,
-        told,
-        took: begun.elapsed(),
-    }
-}
-
-fn is_freed(fate: &Fate) -> bool {
-    matches!(fate, Fate::Done(_))
+fn writer(server: &Server, policy: Policy) -> Writer {
+    Writer::new(&server.client_named("ipgc"), policy, None)
 }
 
 /// Whether something was not done for a reason with these words.
 fn says<T>(answer: &Result<T, NotDone>, words: &str) -> bool {
     matches!(answer, Err(NotDone::Kept(reason)) if reason.contains(words))
-}
-
-/// Why it was kept.
-fn why_kept(fate: &Fate) -> &str {
-    match fate {
-        Fate::Kept(reason) => reason,
-        other => panic!("{other:?}"),
-    }
 }
 
 /// Keys of the rows of [`POOL`].

@@ -1,7 +1,7 @@
 //! All nodes: which of them may still run a sandbox that nobody saw.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    collections::{BTreeMap, btree_map::Entry},
     sync::Arc,
     time::Duration,
 };
@@ -18,8 +18,6 @@ pub struct Nodes {
     /// A gap in the pod watch whose nodes are not known yet.
     gap: Option<Moment>,
     memo: Memo,
-    /// Those that a person says run no sandboxes, whatever their objects say.
-    said_dead: BTreeSet<Box<str>>,
     /// The API server's data went back in time: a taint that is there at first sight may be one that was taken back.
     went_back: bool,
 }
@@ -46,24 +44,11 @@ pub enum Blocked {
 }
 
 impl Nodes {
-    /// No nodes yet. These will count as declared empty, as a person says that they run no sandboxes, until one of
-    /// them is ready: then it was a mistake, and the node may run what nobody saw.
-    pub fn said_dead(names: impl IntoIterator<Item = Box<str>>) -> Self {
-        Self {
-            said_dead: names.into_iter().collect(),
-            ..Self::default()
-        }
-    }
-
     /// Takes in the state of a node that exists.
     pub fn apply(&mut self, name: &str, mut state: NodeState, now: Moment) {
-        // A node at work was not dead, and nobody saw what ran there meanwhile.
-        let was_alive = state.ready && self.said_dead.remove(name);
-        state.declared_empty |= self.said_dead.contains(name);
         state.taint_is_old = self.is_taint_old(name, &state);
         let known = self.by_name.get_mut(name).and_then(|it| it.state.as_mut());
         if let Some(known) = known
-            && !was_alive
             && known.says_the_same(&state)
         {
             // Its kubelet says every few minutes what it said before.
@@ -71,16 +56,11 @@ impl Nodes {
             return;
         }
         self.memo.drop_answers();
-        let node = match self.by_name.entry(name.into()) {
-            Entry::Occupied(known) => {
-                let node = known.into_mut();
-                node.apply(state, now);
-                node
+        match self.by_name.entry(name.into()) {
+            Entry::Occupied(known) => known.into_mut().apply(state, now),
+            Entry::Vacant(new) => {
+                new.insert(Node::new(Some(state), now));
             }
-            Entry::Vacant(new) => new.insert(Node::new(Some(state), now)),
-        };
-        if was_alive {
-            node.suspect_since(now);
         }
     }
 
@@ -136,9 +116,7 @@ impl Nodes {
     /// Takes in a read of a node, `None` where it does not exist: unlike the events of a watch, it tells nothing of what
     /// was between this state and the last one. Where it is as the watch told, so it was all the time.
     pub fn read(&mut self, name: &str, state: Option<NodeState>, now: Moment) {
-        let said = self.said_dead.contains(name);
         let state = state.map(|mut state| {
-            state.declared_empty |= said && !state.ready;
             state.taint_is_old = self.is_taint_old(name, &state);
             state
         });
@@ -193,7 +171,7 @@ impl Nodes {
         *self = Self {
             gap: Some(now),
             went_back: true,
-            ..Self::said_dead(std::mem::take(&mut self.said_dead))
+            ..Self::default()
         };
     }
 

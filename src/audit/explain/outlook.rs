@@ -126,9 +126,7 @@ fn of_stale(stale: &Stale, podref: &str, wait: &str) -> Vec<String> {
                 words::names(nodes)
             ));
             changes.push(
-                "by hand, if nothing answers on it: ipgc release --force ADDRESS, or ipgc release --held-by node/NAME \
-                 for all that a node holds"
-                    .to_owned(),
+                "by hand, if nothing answers on it: ipgc release --force ADDRESS".to_owned(),
             );
         }
         Wait::For(nodes) | Wait::AtMost(nodes, _) => {

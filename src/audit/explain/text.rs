@@ -121,7 +121,7 @@ impl Text {
             );
             self.line(
                 "by hand",
-                format!("ipgc release --held-by {subject}, if nothing answers on any of them"),
+                "ipgc release --force ADDRESS, if nothing answers on it",
             );
         }
     }

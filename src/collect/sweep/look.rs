@@ -36,7 +36,6 @@ use crate::{
     calls::CallError,
     collect::{
         context::Context,
-        picked::Fate,
         pool_api::{ObserveError, first_page},
         reservation_api::ReservationApi,
     },
@@ -61,20 +60,12 @@ pub struct Look<'l> {
     awaited: HashSet<PodRef>,
     /// The pools that are one node's slice by their names, and by no row not so.
     slices: HashMap<PoolKey, Box<str>>,
-    /// Their uids, where something was picked.
-    uids: HashSet<String>,
-    /// The uids of all reservations, where something was picked and they could be listed.
-    listed: Option<HashSet<String>>,
 }
 
 /// A row that may be left of an earlier sandbox of a pod that lives.
 struct Left {
     pool: PoolKey,
-    pool_uid: String,
-    key: Box<str>,
     row: RowContent,
-    held: Held,
-    is_forced: bool,
 }
 
 /// A reservation that no pod reports.
@@ -101,7 +92,6 @@ struct Candidate {
     row: RowContent,
     stale: Stale,
     known_for: Duration,
-    may_touch: bool,
 }
 
 impl<'l> Look<'l> {
@@ -123,8 +113,6 @@ impl<'l> Look<'l> {
             candidates: Vec::new(),
             awaited: HashSet::new(),
             slices,
-            uids: HashSet::new(),
-            listed: context.picked.is_some().then(HashSet::new),
         }
     }
 
@@ -136,12 +124,9 @@ impl<'l> Look<'l> {
         let context = self.context;
         let mut page = Some(ReservationApi::first_page());
         while let Some(params) = page {
-            let Self { report, listed, .. } = self;
+            let report = &mut self.report;
             let is_lone = |it: &Reservation| {
                 report.reservations += 1;
-                if let Some(listed) = listed {
-                    listed.insert(it.uid.clone());
-                }
                 let evidence = context.evidence();
                 let is_of = |address, entry: StatusEntry<'_>| {
                     may_be_reserved(&evidence.definitions, entry, address, &it.name)
@@ -154,7 +139,6 @@ impl<'l> Look<'l> {
                 Err(error) => {
                     self.lone.clear();
                     self.owners.clear();
-                    self.listed = None;
                     return Err(error);
                 }
             };
@@ -208,7 +192,7 @@ impl<'l> Look<'l> {
                 let is_of_claim = context.pools.reads_claims() && row.sandbox.is_some_and(is_uid);
                 let keep = networks.is_none_or(|it| {
                     let is_live = is_live(&mut evidence, it, row, fresh, now);
-                    !is_live || is_of_claim || is_picked(context, row)
+                    !is_live || is_of_claim
                 });
                 held += usize::from(!keep);
                 keep
@@ -229,12 +213,6 @@ impl<'l> Look<'l> {
             }
         }
         self.judge_candidates();
-        // A pool that cannot be read may be one that was picked.
-        if let Some(picked) = &context.picked
-            && self.report.pools_unreadable == 0
-        {
-            picked.saw_pools(self.namespace, &self.uids);
-        }
         Ok(())
     }
 
@@ -261,12 +239,7 @@ impl<'l> Look<'l> {
         let mut known = HashMap::<PodRef, Known>::new();
         let passed_over = pool.total_rows - pool.rows().len();
         let mut tally = PoolTally::new(pool.key().clone(), passed_over);
-        if let Some(picked) = &self.context.picked {
-            picked.saw(pool);
-            self.uids.insert(pool.uid().to_owned());
-        }
         for row in pool.rows() {
-            let may_touch = self.context.may_touch(pool.uid(), row);
             let Ok(content) = row.content() else {
                 let verdict = self.judge_unreadable(pool, row);
                 self.report.count(&verdict);
@@ -289,7 +262,6 @@ impl<'l> Look<'l> {
                     row: content.clone(),
                     stale,
                     known_for: now.since(seen.first),
-                    may_touch,
                 });
                 continue;
             }
@@ -301,23 +273,13 @@ impl<'l> Look<'l> {
                     let mut evidence = self.context.evidence();
                     evidence.first_seen.see_again(pool.uid(), row, now);
                     drop(evidence);
-                    if !may_touch {
-                        continue;
-                    }
                     if matches!(held, Held::Drift | Held::Unused) {
                         // A look at all of its rows may tell more.
                         let left = self.left.entry(podref.clone()).or_default();
                         left.push(Left {
                             pool: pool.key().clone(),
-                            pool_uid: pool.uid().to_owned(),
-                            key: row.key().into(),
                             row: content.clone(),
-                            held,
-                            is_forced: self.context.is_forced(pool.uid(), row),
                         });
-                    } else {
-                        let fate = || Fate::Kept(held.to_string());
-                        self.context.tell(pool.uid(), row.key(), fate);
                     }
                 }
                 Verdict::Unknown(reason) => self.context.report_unknown(pool, row, &reason),
@@ -333,22 +295,12 @@ impl<'l> Look<'l> {
     /// The verdict on a row by what the watch tells, whatever other pods have its address.
     fn judge(&self, pool: &ObservedPool, row: &Row, known: &Known, now: Moment) -> Verdict {
         let context = self.context;
-        let mut evidence = context.evidence();
-        if context.picked.is_some() && context.may_touch(pool.uid(), row) {
-            // It was seen by whoever made the report, before this run.
-            let first_seen = &mut evidence.first_seen;
-            first_seen.see_first(pool.uid(), row, Moment::EPOCH, now);
-        }
+        let evidence = context.evidence();
         let presence = evidence.presumption(row, known);
         let none = Others::default();
-        let verdict = evidence.with_facts(pool, row, known, &none, |facts| {
+        evidence.with_facts(pool, row, known, &none, |facts| {
             judge(pool, row, &presence, facts, &context.policy, now)
-        });
-        if context.is_forced(pool.uid(), row) {
-            verdict.forced(now)
-        } else {
-            verdict
-        }
+        })
     }
 
     /// Rows that nobody needs for their own pods may be the addresses of others. All pods are gone
@@ -364,7 +316,6 @@ impl<'l> Look<'l> {
                 row,
                 stale,
                 known_for,
-                may_touch,
             } = candidate;
             let Place {
                 key,
@@ -404,10 +355,8 @@ impl<'l> Look<'l> {
                         .push((key.clone(), uid.clone(), 1)),
                 }
             }
-            if may_touch {
-                let found = self.found.entry(row.podref.clone()).or_default();
-                found.pools.entry(key.clone()).or_default();
-            }
+            let found = self.found.entry(row.podref.clone()).or_default();
+            found.pools.entry(key.clone()).or_default();
         }
     }
 
@@ -489,11 +438,4 @@ fn is_live(
         },
     };
     pods.glance(podref, &seen, now).is_some()
-}
-
-/// Whether a person picked something of the pod of this row.
-fn is_picked(context: &Context, row: &Glance<'_>) -> bool {
-    let podref = row.podref.and_then(|podref| podref.parse().ok());
-    let picked = context.picked.as_ref().zip(podref);
-    picked.is_some_and(|(picked, podref)| picked.concerns(&podref))
 }

@@ -33,9 +33,7 @@ use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use super::{
-    context::Context, gate::Access, picked::Fate, pool_api::ObserveError, release::Releaser,
-};
+use super::{context::Context, gate::Access, pool_api::ObserveError, release::Releaser};
 use crate::{access::Right, api::IpPool, calls::CallError};
 
 /// Patches in one turn: enough to find one refused row among thousands by halving, bounded so that
@@ -171,14 +169,9 @@ impl<'t> Turn<'t> {
             }
             let Some(observed) = self.observe().await? else {
                 self.freed.extend(self.batch.confirm_all());
-                self.tell_freed();
-                if let Some(picked) = &self.context.picked {
-                    picked.pool_is_gone(self.key);
-                }
                 return Ok(());
             };
             self.freed.extend(self.batch.confirm_missing(&observed));
-            self.tell_freed();
             self.learn_from_rejection(&observed);
             let due = self.due(&observed);
             if due.is_empty() {
@@ -227,9 +220,6 @@ impl<'t> Turn<'t> {
             self.context.counters.patches_sent.inc();
             let counters = &self.context.counters;
             counters.patch(patch.releases().len());
-            for release in patch.releases() {
-                self.tell(release.row().key(), || Fate::Asked(release.stale().clone()));
-            }
             let begun = Instant::now();
             let answer = self.context.pools.free(self.key, &patch).await;
             self.took(begun, answer.as_ref().err());
@@ -333,9 +323,6 @@ impl<'t> Turn<'t> {
         self.context.counters.frees_refused.inc();
         warn!(pool = %self.key, key = row.key(), row = %row.stored(), reason, "the server refuses to free a row");
         self.report_refused(reason);
-        self.tell(row.key(), || {
-            Fate::Kept(format!("the server refuses: {reason}"))
-        });
         self.refused.insert(row.key().into());
     }
 
@@ -346,11 +333,6 @@ impl<'t> Turn<'t> {
             let rows = patch.releases().len();
             self.context.counters.frees_refused.inc_by(rows as u64);
             warn!(pool = %self.key, rows, reason, "the server refuses to free rows");
-        }
-        for release in patch.releases() {
-            self.tell(release.row().key(), || {
-                Fate::Kept(format!("the server refuses: {reason}"))
-            });
         }
         Failure::Refused(self.context.refusals.refused(self.right()))
     }
@@ -445,21 +427,6 @@ impl<'t> Turn<'t> {
             Outcome::Postponed(wait)
         };
         self.outcome(podref, outcome);
-    }
-
-    /// Before anybody looks whether what was picked is still there.
-    fn tell_freed(&self) {
-        for (_, removed) in &self.freed {
-            self.tell(removed.row.key(), || Fate::Freed(removed.stale.clone()));
-        }
-    }
-
-    /// Tells the fate of a row of the pool, or of a reservation in its namespace, to the person who picked it.
-    fn tell(&self, name: &str, fate: impl Fn() -> Fate) {
-        // No reservation has the name of a key, and no namespace is a uid.
-        for place in [&self.pool_uid, &self.key.namespace] {
-            self.context.tell(place, name, &fate);
-        }
     }
 
     fn outcome(&mut self, podref: &PodRef, outcome: Outcome) {

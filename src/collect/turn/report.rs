@@ -16,14 +16,13 @@ use tracing::{info, warn};
 
 use super::Turn;
 use crate::{
-    collect::{context::Context, picked::Fate},
+    collect::context::Context,
     report::{Trigger, names},
 };
 
 impl Turn<'_> {
     /// Log, count and events for what is really gone.
     pub(super) fn report_freed(&mut self) {
-        self.tell_freed();
         let Context {
             counters, events, ..
         } = &**self.context;
@@ -51,8 +50,7 @@ impl Turn<'_> {
                 sandbox = %row.sandbox,
                 grade = removed.stale.clearance.grade.as_str(),
                 cause = removed.stale.cause.as_str(),
-                trigger = if self.context.picked.is_some() { "hand" } else { trigger.as_str() },
-                forced = self.context.is_forced(&self.pool_uid, &removed.row),
+                trigger = trigger.as_str(),
                 "freed row"
             );
             let network = network_of(ended.as_deref(), &removed, self.key);
@@ -130,9 +128,6 @@ impl Turn<'_> {
     pub(super) fn would_free(&self, releases: &[Release<'_>]) {
         for release in releases {
             let row = release.content();
-            self.tell(release.row().key(), || {
-                Fate::WouldGo(release.stale().clone())
-            });
             if self
                 .context
                 .is_news(&self.pool_uid, &format!("dry/{}", release.row().key()))

@@ -10,7 +10,7 @@ use std::{
 use ipgc_core::{
     cases::Outcome,
     fact::Fact,
-    judge::{Unknown, Verdict, judge_orphan},
+    judge::{Verdict, judge_orphan},
     names::split,
     patch::Answer,
     podref::PodRef,
@@ -25,7 +25,6 @@ use crate::{
     calls::CallError,
     collect::{
         gate::Access,
-        picked::Fate,
         pool_api::ObserveError,
         release::{Left, Releaser},
         second_look::second_look,
@@ -96,12 +95,7 @@ impl Turn<'_> {
         for (podref, left) in outcome.left {
             match left {
                 Left::Postponed(wait) => self.outcome(&podref, Outcome::Postponed(wait)),
-                Left::Kept(reason, again) => {
-                    if let Some(picked) = &self.context.picked {
-                        let orphans = self.batch.works.get(&podref).map(|work| &work.orphans);
-                        let orphans = orphans.cloned().unwrap_or_default();
-                        picked.failed(self.key, &podref, &orphans, &reason, true);
-                    }
+                Left::Kept(_, again) => {
                     // Otherwise a sweep finds it again.
                     let Some(again) = again else { continue };
                     self.outcome(&podref, Outcome::not_before(again));
@@ -256,16 +250,9 @@ impl Turn<'_> {
         if found.owner() != podref.as_str() || (has_row && !found.is_claimed()) {
             return None;
         }
-        if !self.context.may_release(found) {
-            return None;
-        }
         if self.exempt.contains(&address) && !found.is_claimed() {
-            self.tell(&found.name, || Fate::Kept(Unknown::Exempt.to_string()));
             return None;
         }
-        let picked = self.context.picked.as_ref();
-        let pick = picked.and_then(|picked| picked.reservation(found));
-        let is_forced = pick.is_some_and(|pick| pick.forced);
         let now = self.context.clock.now();
         // A sweep finds it again if it is alone.
         let sighting = self.context.evidence().see_reservation_again(found, now)?;
@@ -273,13 +260,7 @@ impl Turn<'_> {
         here.add(found.interface.as_deref().and_then(InterfaceTag::of));
         let known = self.context.known(podref, self.batch.ends(podref), here);
         let policy = &self.context.policy;
-        let row = match found.as_row(address) {
-            Ok(row) => row,
-            Err(reason) => {
-                self.tell(&found.name, || Fate::Kept(reason.to_string()));
-                return None;
-            }
-        };
+        let row = found.as_row(address).ok()?;
         let others = self.context.evidence().pods.others([&row].into_iter());
         let networks = [network.clone()].into();
         let of_pool = (self.key, None, &networks);
@@ -296,20 +277,18 @@ impl Turn<'_> {
                 debug!(pool = %self.key, reservation = found.name, %reason, "held");
                 let context = &self.context;
                 context.report_in_use(self.key, &self.pool_uid, &row, &reason);
-                self.tell(&found.name, || Fate::Kept(reason.to_string()));
                 return None;
             }
             Verdict::Unknown(reason) => {
                 debug!(pool = %self.key, reservation = found.name, %reason, "kept");
-                self.tell(&found.name, || Fate::Kept(reason.to_string()));
                 return None;
             }
         };
-        if !stale.is_free(now) && !is_forced {
+        if !stale.is_free(now) {
             self.wait(podref, &found.name, &stale);
             return None;
         }
-        if !found.is_claimed() && !is_forced {
+        if !found.is_claimed() {
             let (since, acknowledged) = (sighting.first, self.acknowledged);
             let evidence = self.context.evidence();
             let stopped = evidence.check_breaker_since(since, acknowledged, &stale.clearance, now);
@@ -318,11 +297,6 @@ impl Turn<'_> {
                 self.stopped(podref, &found.name, open, now);
                 return None;
             }
-        }
-        if self.context.dry_run {
-            self.tell(&found.name, || Fate::WouldGo(stale.clone()));
-        } else {
-            self.tell(&found.name, || Fate::Asked(stale.clone()));
         }
         let uid = known.living.as_ref().map(|living| &*living.uid);
         Some(Wanted {

@@ -15,17 +15,14 @@ use ipgc_core::{
     node::{Node, Nodes},
     podref::PodRef,
     pods::Others,
-    pool::{ObservedPool, Row, RowContent},
+    pool::{ObservedPool, RowContent},
     proof::{Presence, Proof},
     time::Moment,
 };
 use tracing::debug;
 
 use super::{LINGER, LOOK_FOR_ACK, Turn};
-use crate::{
-    calls::CallError,
-    collect::{picked::Fate, prover::Asked},
-};
+use crate::{calls::CallError, collect::prover::Asked};
 
 impl Turn<'_> {
     /// The facts about the owners at this moment.
@@ -41,7 +38,7 @@ impl Turn<'_> {
         let known = self.known(observed);
         let mut due = Asked::new();
         for row in observed.rows() {
-            if self.refused.contains(row.key()) || !self.context.may_touch(observed.uid(), row) {
+            if self.refused.contains(row.key()) {
                 continue;
             }
             let content = match row.content() {
@@ -57,18 +54,14 @@ impl Turn<'_> {
                 continue;
             };
             let policy = &self.context.policy;
-            let is_forced = self.context.is_forced(observed.uid(), row);
             // Whether other pods have the address is asked when it is about to go.
             let none = Others::default();
             let evidence = self.context.evidence();
             let presence = evidence.presumption(row, known);
-            let mut verdict = evidence.with_facts(observed, row, known, &none, |facts| {
+            let verdict = evidence.with_facts(observed, row, known, &none, |facts| {
                 judge(observed, row, &presence, facts, policy, now)
             });
             drop(evidence);
-            if is_forced {
-                verdict = verdict.forced(now);
-            }
             match verdict {
                 Verdict::Stale(stale) => {
                     let seen = self
@@ -76,7 +69,7 @@ impl Turn<'_> {
                         .evidence()
                         .first_seen
                         .see(observed.uid(), row, now);
-                    if is_forced || stale.is_free(now) {
+                    if stale.is_free(now) {
                         let with_state = due.entry(podref.clone()).or_default();
                         *with_state |= stale.cause != Cause::Deleted;
                         continue;
@@ -91,25 +84,20 @@ impl Turn<'_> {
                         due.entry(podref.clone()).or_default();
                     }
                 }
-                Verdict::Held(reason) => self.held(row, content, &reason),
+                Verdict::Held(reason) => self.held(content, &reason),
                 Verdict::Unknown(reason) => self.context.report_unknown(observed, row, &reason),
             }
-        }
-        if let Some(picked) = &self.context.picked {
-            picked.saw_rows_of(observed, &self.podrefs);
         }
         due
     }
 
-    fn held(&self, row: &Row, content: &RowContent, reason: &Held) {
+    fn held(&self, content: &RowContent, reason: &Held) {
         let RowContent {
             address, podref, ..
         } = content;
         debug!(pool = %self.key, %address, %podref, %reason, "held");
         self.context
             .report_in_use(self.key, &self.pool_uid, content, reason);
-        self.context
-            .tell(&self.pool_uid, row.key(), || Fate::Kept(reason.to_string()));
     }
 
     /// That a node is at work, gone or fenced counts only if it is so now, whatever its watch did not tell.
@@ -174,8 +162,7 @@ impl Turn<'_> {
         for row in observed.rows() {
             let Ok(content) = row.content() else { continue };
             let podref = &content.podref;
-            let is_chosen = self.context.may_touch(observed.uid(), row);
-            if !due.contains_key(podref) || self.refused.contains(row.key()) || !is_chosen {
+            if !due.contains_key(podref) || self.refused.contains(row.key()) {
                 continue;
             }
             let Some(known) = known.get(podref) else {
@@ -186,18 +173,12 @@ impl Turn<'_> {
                 first_seen.see_absent(observed.uid(), row, now);
             }
             let policy = &self.context.policy;
-            let is_forced = self.context.is_forced(observed.uid(), row);
             let evidence = self.context.evidence();
             let answer = evidence.with_facts(observed, row, known, &others, |facts| {
-                if is_forced {
-                    proof.force(row, facts, policy, now)
-                } else {
-                    proof.release(row, facts, policy, now)
-                }
+                proof.release(row, facts, policy, now)
             });
             drop(evidence);
             match answer {
-                Ok(release) if is_forced => releases.push(release),
                 Ok(release) => {
                     let clearance = &release.stale().clearance;
                     let evidence = self.context.evidence();
@@ -209,7 +190,7 @@ impl Turn<'_> {
                     }
                 }
                 Err(Verdict::Stale(stale)) => self.wait(podref, row.key(), &stale),
-                Err(Verdict::Held(reason)) => self.held(row, content, &reason),
+                Err(Verdict::Held(reason)) => self.held(content, &reason),
                 Err(Verdict::Unknown(Unknown::NoProof(reason))) => {
                     let reason = format!("pod {podref} could not be read: {reason}");
                     self.failed(podref, reason, Duration::ZERO);
@@ -228,7 +209,6 @@ impl Turn<'_> {
         let (cause, wait) = (stale.cause.as_str(), &stale.clearance.wait);
         let Clearance { grade, endless, .. } = &stale.clearance;
         debug!(pool = %self.key, key, %podref, cause, ?grade, ?wait, ?endless, "not free to go yet");
-        self.tell(key, || Fate::Waits(wait.clone()));
         let wait = match endless {
             // Until then its DEL may be on its way.
             Some(since) if *since > now => &Wait::Until(*since),
@@ -259,7 +239,6 @@ impl Turn<'_> {
 
     /// The breaker stops a row.
     pub(super) fn stopped(&mut self, podref: &PodRef, key: &str, open: Open, now: Moment) {
-        self.tell(key, || Fate::Stopped(open));
         let again = match open {
             Open::NotAssessed => now + LOOK_AGAIN,
             Open::Until(moment) => {

@@ -2,24 +2,20 @@
 //!
 //! Both need all rows of an address or of a pod, and these are read once more.
 
-use std::{
-    collections::{HashMap, HashSet},
-    net::IpAddr,
-    sync::Arc,
-};
+use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
 use ipgc_core::{
     address::may_reserve,
     definitions::may_be_of,
-    judge::{is_unused, lives_elsewhere},
+    judge::lives_elsewhere,
     names::{Reading, split},
     podref::PodRef,
     pool::{PoolKey, RowContent},
     reservation::Reservation,
 };
 
-use super::{Left, Lone, Look, Place};
-use crate::collect::{picked::Fate, pool_api::ObserveError, second_look::second_look};
+use super::{Lone, Look, Place};
+use crate::collect::{pool_api::ObserveError, second_look::second_look};
 
 /// A reservation without a row.
 struct Orphan {
@@ -40,14 +36,12 @@ impl Look<'_> {
         // A reservation that was claimed is looked at once more, to be given back to its row.
         orphans.retain(|orphan| orphan.reservation.is_claimed() || !self.saw_row_of(orphan));
         if orphans.is_empty() && self.left.is_empty() {
-            self.tell_orphans(&HashSet::new());
             return Ok(());
         }
         let addresses = orphans.iter().map(|orphan| orphan.address).collect();
         let left = |podref: &str| self.left.contains_key(podref);
         let found = second_look(self.context, self.namespace, &addresses, left).await?;
         let now = self.context.clock.now();
-        let mut alone = HashSet::new();
         for orphan in orphans {
             let namespace = &orphan.pool.namespace;
             let (network, address) = (orphan.network.as_deref(), orphan.address);
@@ -59,10 +53,6 @@ impl Look<'_> {
                 continue;
             }
             self.report.orphans += 1;
-            alone.insert(orphan.reservation.uid.clone());
-            if !self.context.may_release(&orphan.reservation) {
-                continue;
-            }
             // A reservation that waits longer than from sweep to sweep must not be forgotten meanwhile.
             self.context
                 .evidence()
@@ -75,7 +65,6 @@ impl Look<'_> {
                 .insert(orphan.reservation.name);
         }
         self.add_leftovers(found.rows);
-        self.tell_orphans(&alone);
         Ok(())
     }
 
@@ -95,13 +84,6 @@ impl Look<'_> {
     fn may_have_row(&self, owner: &PodRef, name: &str) -> bool {
         let mut rows = self.owners.get(owner).into_iter().flatten();
         rows.any(|(_, address)| may_reserve(name, *address))
-    }
-
-    /// For whoever picked one of the reservations.
-    fn tell_orphans(&self, alone: &HashSet<String>) {
-        if let (Some(picked), Some(listed)) = (&self.context.picked, &self.listed) {
-            picked.saw_reservations(listed, alone);
-        }
     }
 
     /// The lone reservations, each with the pool that its row would be in; one that no pool could
@@ -146,28 +128,14 @@ impl Look<'_> {
     }
 
     fn add_leftovers(&mut self, mut siblings: HashMap<PodRef, Vec<RowContent>>) {
-        for (podref, left) in std::mem::take(&mut self.left) {
+        for (podref, mut left) in std::mem::take(&mut self.left) {
             let siblings: Arc<[_]> = siblings.remove(&podref).unwrap_or_default().into();
             let evidence = self.context.evidence();
             let live = evidence.pods.live(podref.as_str());
             let pod = live.map(|live| live.state.clone());
             drop(evidence);
             let Some(pod) = pod else { continue };
-            let (left, drifts): (Vec<_>, Vec<_>) = left.into_iter().partition(|left| {
-                let siblings = Some(&*siblings);
-                lives_elsewhere(&pod, &left.row, siblings)
-                    || (left.is_forced && is_unused(&pod, &left.row, siblings))
-            });
-            for Left {
-                pool_uid,
-                key,
-                held,
-                ..
-            } in drifts
-            {
-                let fate = || Fate::Kept(held.to_string());
-                self.context.tell(&pool_uid, &key, fate);
-            }
+            left.retain(|left| lives_elsewhere(&pod, &left.row, Some(&*siblings)));
             let pools: Vec<_> = left.into_iter().map(|left| left.pool).collect();
             if !pools.is_empty() {
                 let found = self.found.entry(podref).or_default();

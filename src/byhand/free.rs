@@ -1,0 +1,319 @@
+//! Frees what a person forced: observed, proven and judged anew, then removed by the same patches as by a collector.
+//!
+//! The order is observe, read the cluster, prove, judge, patch. The reservation follows: claim, prove, delete.
+
+use std::collections::BTreeSet;
+
+use ipgc_core::{
+    fact::Fact,
+    judge::{Stale, Verdict},
+    patch::{Answer, FreePatch, UnreadablePatch},
+    podref::PodRef,
+    pool::{ObservedPool, PoolKey, Row, Unreadable},
+    proof::{Presence, Proof},
+    reservation::Reservation,
+    routes::slice_pools,
+    work::Wanted,
+};
+use kube::Resource as _;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use super::{
+    NotDone, Writer,
+    force::{Forced, Subject, There, check_pods, present},
+    row_of,
+};
+use crate::{
+    access,
+    api::IpPool,
+    audit::assess::{Assessor, Item},
+    calls::CallError,
+    collect::{prover::Asked, release::Left, reservation_api::ReservationApi},
+    config::Config,
+    snapshot::{Snapshot, live},
+};
+
+/// What was judged and may go.
+#[derive(Clone, Debug)]
+pub struct Freed {
+    /// Why it may go.
+    pub stale: Stale,
+    /// The reservation that is to be released: that of a row that is gone, or the one that a person forced.
+    pub reservation: Wanted,
+}
+
+fn kept(verdict: Verdict) -> NotDone {
+    NotDone::Kept(match verdict {
+        Verdict::Held(reason) => reason.to_string(),
+        Verdict::Unknown(reason) => reason.to_string(),
+        Verdict::Stale(_) => "it waits".to_owned(),
+    })
+}
+
+impl Writer {
+    /// Removes what a person forced, if it is as it was and may still go. A reservation that can be judged is only judged:
+    /// that one, and the reservation of a row that is gone, is then to be [released](Self::release). With `dry_run`
+    /// nothing is sent that changes anything.
+    ///
+    /// # Errors
+    /// Why not.
+    pub async fn free(&self, it: &Forced, dry_run: bool) -> Result<Option<Freed>, NotDone> {
+        match &it.subject {
+            Subject::Row {
+                pool_uid,
+                key,
+                stored,
+            } => {
+                let podrefs = it.podref.iter().cloned().collect();
+                let observed = self.observe(&it.pool, pool_uid, &podrefs).await?;
+                let observed = observed.ok_or(NotDone::Gone)?;
+                let row = row_of(&observed, key, stored).ok_or(NotDone::Gone)?;
+                // Another range gives the key another address.
+                if observed.address_of(row) != Some(it.address) {
+                    return Err(NotDone::Gone);
+                }
+                if it.is_readable {
+                    let freed = self.free_row(it, &observed, row, dry_run);
+                    return freed.await.map(Some);
+                }
+                self.free_unreadable(it, &observed, row, dry_run).await?;
+            }
+            Subject::Reservation { name, uid } => {
+                let snapshot = self.look().await?;
+                let assessor = Assessor::new(&snapshot, &self.context.policy);
+                There::of(&assessor, it.address, |pool| *pool == it.pool).check(it)?;
+                if it.is_readable {
+                    let freed = of_reservation(&assessor, it, uid);
+                    return freed.ok_or(NotDone::Gone).map(Some);
+                }
+                check_pods(&snapshot, it)?;
+                self.free_nobodys(it, (name, uid), dry_run).await?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes a reservation away: it is claimed, its pod is proven absent after the claim, and it is deleted. Where a pod may
+    /// accept it, that waits until no ADD is at work that accepted it before the claim. `Some` is how many were deleted.
+    /// A claim that `stop` leaves is ended by a collector.
+    ///
+    /// # Errors
+    /// Why it is left.
+    pub async fn release(
+        &self,
+        pool: &PoolKey,
+        reservation: Wanted,
+        stop: &CancellationToken,
+    ) -> Result<usize, NotDone> {
+        let (context, mut deleted) = (&self.context, 0);
+        loop {
+            let wanted = vec![reservation.clone()];
+            let released = self.releaser.release(context, pool, wanted, stop).await;
+            deleted += released.deleted;
+            if released.left.is_empty() {
+                return Ok(deleted);
+            }
+            let why = released.left.into_iter().find_map(|(_, left)| match left {
+                Left::Claimed(_) => None,
+                Left::Failed(reason, _) | Left::Kept(reason, _) => Some(reason),
+                Left::Postponed(_) if stop.is_cancelled() => Some("it was interrupted".to_owned()),
+                Left::Postponed(_) => Some("the server allows no writes".to_owned()),
+            });
+            if let Some(why) = why {
+                return Err(NotDone::Kept(why));
+            }
+            let wait = sleep(context.clock.until(released.until));
+            stop.run_until_cancelled(wait).await;
+        }
+    }
+
+    /// Whether all rights are there: a row must not go if its reservation could not follow. A dry run needs fewer.
+    ///
+    /// # Errors
+    /// Which are missing, or that nobody can ask.
+    pub async fn check_rights(&self, dry_run: bool) -> Result<(), String> {
+        let config = Config {
+            pool_namespace: self.scan.pool_namespace.clone(),
+            dry_run,
+            ..Config::default()
+        };
+        let mut rights = config.rights();
+        rights.retain(|right| right.group == IpPool::group(&()));
+        let missing = access::missing(&self.client, rights).await;
+        let missing = missing.map_err(|error| format!("cannot ask for rights: {error}"))?;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(format!("rights are missing: {}", access::names(&missing)))
+    }
+
+    /// Reads the cluster, by which pods and definitions are known from then on.
+    async fn look(&self) -> Result<Snapshot, NotDone> {
+        let snapshot = live::read(&self.client, &self.scan).await?;
+        let mut evidence = self.context.evidence();
+        evidence.definitions.clone_from(&snapshot.definitions);
+        evidence.slices_by_name = slice_pools(&snapshot.slices);
+        drop(evidence);
+        Ok(snapshot)
+    }
+
+    /// The proof about the owner of a row, and the cluster, both read after the row was observed.
+    async fn prove<'p>(
+        &self,
+        observed: &'p ObservedPool,
+        podref: Option<&PodRef>,
+    ) -> Result<(Proof<'p>, Snapshot), NotDone> {
+        let ticket = observed.begin_proof();
+        let snapshot = self.look().await?;
+        let asked: Asked = podref.map(|it| (it.clone(), true)).into_iter().collect();
+        let proof = self.context.prover.prove(ticket, &asked, false).await;
+        Ok((proof, snapshot))
+    }
+
+    async fn free_row(
+        &self,
+        it: &Forced,
+        observed: &ObservedPool,
+        row: &Row,
+        dry_run: bool,
+    ) -> Result<Freed, NotDone> {
+        let (proof, snapshot) = self.prove(observed, it.podref.as_ref()).await?;
+        let release = Assessor::new(&snapshot, &self.context.policy).force(&proof, row);
+        let release = release.map_err(kept)?;
+        let (content, stale) = (release.content().clone(), release.stale().clone());
+        let pod = match proof.presence(&content.podref) {
+            Presence::Present(pod) => pod,
+            Presence::Absent | Presence::Unknown(_) => None,
+        };
+        if !dry_run {
+            let patch = FreePatch::new(&proof, vec![release]);
+            let done = self.context.pools.free(&it.pool, &patch).await;
+            self.is_done(it, row, done).await?;
+            info!(
+                pool = %it.pool,
+                key = row.key(),
+                address = %content.address,
+                podref = %content.podref,
+                interface = content.interface.as_deref(),
+                sandbox = %content.sandbox,
+                grade = stale.clearance.grade.as_str(),
+                cause = stale.cause.as_str(),
+                trigger = "hand",
+                "freed row"
+            );
+        }
+        Ok(Freed {
+            reservation: Wanted {
+                networks: self.context.networks_of(observed),
+                // Nobody saw its pod.
+                name_may_return: true,
+                fact: Fact::of(stale.cause, pod.as_ref().map(|pod| &*pod.uid)),
+                row: content,
+            },
+            stale,
+        })
+    }
+
+    /// Removes a row that cannot be read: its owner is proven absent if it has one, and a patch tests the whole of it.
+    async fn free_unreadable(
+        &self,
+        it: &Forced,
+        observed: &ObservedPool,
+        row: &Row,
+        dry_run: bool,
+    ) -> Result<(), NotDone> {
+        let (proof, snapshot) = self.prove(observed, it.podref.as_ref()).await?;
+        check_pods(&snapshot, it)?;
+        if let Some(podref) = &it.podref {
+            match proof.presence(podref) {
+                Presence::Absent => {}
+                Presence::Present(_) => return Err(present(podref)),
+                Presence::Unknown(reason) => {
+                    return Err(NotDone::Kept(format!(
+                        "its pod {podref} could not be read: {reason}"
+                    )));
+                }
+            }
+        }
+        let patch = UnreadablePatch::new(observed, row).ok_or_else(|| {
+            NotDone::Kept("it is exempted by a person, or can be read".to_owned())
+        })?;
+        if dry_run {
+            return Ok(());
+        }
+        let done = self.context.pools.free_unreadable(&it.pool, &patch).await;
+        self.is_done(it, row, done).await?;
+        info!(pool = %it.pool, key = row.key(), address = %it.address, stored = %row.stored(), "freed row that cannot be read");
+        Ok(())
+    }
+
+    /// Whether the patch that removes a row was done. Where there was no answer, it may have been, or may be done yet.
+    async fn is_done(
+        &self,
+        it: &Forced,
+        row: &Row,
+        done: Result<(), CallError>,
+    ) -> Result<(), NotDone> {
+        match done {
+            Err(error) if error.answer() == Answer::Unclear => {
+                let podrefs: BTreeSet<_> = it.podref.iter().cloned().collect();
+                let now = self.context.pools.observe(&it.pool, &podrefs).await?;
+                if now.is_some_and(|now| row_of(&now, row.key(), row.stored()).is_some()) {
+                    return Err(error.into());
+                }
+                Ok(())
+            }
+            done => Ok(done?),
+        }
+    }
+
+    /// Deletes a reservation that names no pod, if it is still that one and still names none. No ADD accepts such a one, so
+    /// it need not be claimed.
+    async fn free_nobodys(
+        &self,
+        it: &Forced,
+        (name, uid): (&str, &str),
+        dry_run: bool,
+    ) -> Result<(), NotDone> {
+        let (namespace, api) = (&it.pool.namespace, &self.context.reservations);
+        let there = api.get(namespace, name).await?;
+        let is_it =
+            |there: &Reservation| there.uid == uid && there.pod() == Err(Unreadable::PodRef);
+        let there = there.filter(is_it).ok_or(NotDone::Gone)?;
+        if dry_run {
+            return Ok(());
+        }
+        match api.delete(namespace, &there).await {
+            Err(error) if !ReservationApi::is_absent(&error, name) => return Err(error.into()),
+            _ => {}
+        }
+        info!(namespace, reservation = name, address = %it.address, "freed reservation that names no pod");
+        Ok(())
+    }
+}
+
+/// A reservation without a row, as it was judged.
+fn of_reservation(assessor: &Assessor<'_>, it: &Forced, uid: &str) -> Option<Freed> {
+    let orphans = assessor.orphans();
+    let mut orphans = orphans.iter();
+    let judged = orphans.find(
+        |judged| matches!(judged.item, Item::Reservation(reserved, _) if reserved.uid == uid),
+    )?;
+    let (Item::Reservation(_, reading), Some(row)) = (&judged.item, &judged.content) else {
+        return None;
+    };
+    let stale = judged.stale()?.clone();
+    let pod = assessor.snapshot.pod(it.podref.as_ref()?.as_str());
+    let (network, _) = reading.one()?;
+    Some(Freed {
+        reservation: Wanted {
+            networks: [network.map(Into::into)].into(),
+            name_may_return: true,
+            fact: Fact::of(stale.cause, pod.map(|pod| &*pod.uid)),
+            row: row.clone().into_owned(),
+        },
+        stale,
+    })
+}
