@@ -45,7 +45,7 @@ impl World {
         let stopping = async {
             sleep(patience).await;
             stop.cancel();
-            pending().await
+            pending::<()>().await;
         };
         let writer = Writer::new(&client, policy, None);
         let freeing = async {

@@ -2,12 +2,6 @@
 
 use std::io::{BufRead as _, Write as _, stderr, stdin};
 
-/// Whether a person agrees. The end of input is no yes.
-pub fn agrees(question: &str) -> Result<bool, String> {
-    let answer = ask(&format!("{question} [y/N] "))?;
-    Ok(matches!(answer.as_str(), "y" | "Y" | "yes"))
-}
-
 /// The words that a person types, without space around them.
 pub fn ask(question: &str) -> Result<String, String> {
     let mut asked = stderr().lock();
