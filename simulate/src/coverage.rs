@@ -48,7 +48,7 @@ const SEEN: &[&str] = &[
     "release --force",
     "release --force is refused",
     "release: freed",
-    "release: gone already",
+    "release: freed but for its reservation",
     "release: kept",
     "ipgc is stopped",
     "claims are allowed again",

@@ -448,7 +448,7 @@ async fn a_reservation_alone_stays_while_a_pool_cannot_be_read() {
     assert_eq!(writes(&server), 0);
     // And if that is found only after the claim, the reservation is given back.
     server.edit("ippools", NS, "10.1.0.0-24", |pool| {
-        pool["spec"] = json!("?")
+        pool["spec"] = json!("?");
     });
     let stop = CancellationToken::new();
     let released = writer.release(&it.pool, freed.reservation, &stop).await;
