@@ -9,7 +9,7 @@ use std::{env, fs, io, path::PathBuf};
 
 use clap::CommandFactory;
 use ipgc::{
-    audit::{explain::report::Explanation, line::Message, report::Report},
+    audit::{explain::report::Explanation, report::Report},
     cli::Cli,
 };
 use schemars::schema_for;
@@ -22,7 +22,6 @@ fn main() -> io::Result<()> {
     for (command, schema) in [
         ("audit", schema_for!(Report)),
         ("explain", schema_for!(Explanation)),
-        ("watch", schema_for!(Message)),
     ] {
         fs::write(
             schemas.join(command).with_extension("json"),

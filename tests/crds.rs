@@ -18,7 +18,6 @@ use serde_json::{Value, json};
 #[rstest]
 #[case(include_str!("../schemas/audit.json"), schema_for!(audit::report::Report))]
 #[case(include_str!("../schemas/explain.json"), schema_for!(audit::explain::report::Explanation))]
-#[case(audit::line::SCHEMA, schema_for!(audit::line::Message))]
 fn kept_schemas_are_those_of_the_types(#[case] kept: &str, #[case] made: Schema) {
     let made = format!("{:#}\n", made.to_value());
     assert!(

@@ -1,135 +1,169 @@
-//! The changes from one audit of a cluster to the next: the difference of two [`State`]s as lines.
+//! The difference of two looks at a cluster: the findings that came, changed or went.
 //!
-//! Pure, and without memory: it knows these two audits, and no clock.
+//! Pure: no clock, and no memory but the look before.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::{BTreeMap, BTreeSet};
+
+use ipgc_core::evidence::Policy;
+use serde::Serialize;
 
 use super::{
-    line::{Line, Message},
+    assess::Assessor,
+    filter::Filter,
     order,
-    report::{Finding, Problem},
+    report::{Finding, Problem, Report, Source},
+    report_of,
 };
+use crate::snapshot::{Snapshot, Unreadable};
 
-/// All that is known of a subject.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
-    /// The line about it, without its past. The verdict is a problem, `live`, `unreported` or `exempt`.
-    pub line: Line,
-    /// Whether its pod has the labels that are asked for; of a pod that is gone, whether it had them.
-    pub selected: bool,
-    /// Whether it has all that is asked for.
-    pub chosen: bool,
+/// The findings of one look.
+pub struct Look {
+    /// The report, as `ipgc audit` makes it.
+    pub report: Report,
+    /// The namespaces in which an object cannot be read, or the range of a pool.
+    blind: BTreeSet<String>,
 }
 
-/// All subjects, each by a text that stays the same while the verdict on it changes.
-pub type State = BTreeMap<String, Entry>;
+/// A change of one finding: a line of `ipgc watch`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Change<'a> {
+    /// The time of the look that shows it, RFC 3339.
+    pub at: &'a str,
+    /// `present` at the first look; later `appeared`, `changed` or `gone`.
+    pub event: &'static str,
+    /// The problem before, of a finding that changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub was: Option<Problem>,
+    /// The finding; if it is gone, as it was last known.
+    #[serde(flatten)]
+    pub finding: &'a Finding,
+}
 
-impl Entry {
-    /// An entry of which only the verdict at this moment is known.
-    pub fn new(at: Arc<str>, verdict: String, subject: Finding) -> Self {
-        let line = Line {
+impl Look {
+    /// Judges a snapshot of a cluster, and takes what passes `filter`. The look is of the moment `made`, RFC 3339.
+    pub fn new(snapshot: &Snapshot, policy: &Policy, filter: &Filter, made: String) -> Self {
+        let assessor = Assessor::new(snapshot, policy).at(Source::Cluster, &made);
+        let unreadable = snapshot.unreadable.iter().map(Unreadable::namespace);
+        let mut blind = assessor.blind.clone();
+        blind.extend(unreadable.map(str::to_owned));
+        let report = report_of(&assessor, filter, made);
+        Self { report, blind }
+    }
+
+    /// Keeps the findings of the look before that an object may hide which cannot be read: an error is never absence.
+    pub fn keep(&mut self, before: &Self) {
+        let mut kept = by_subject(&before.report);
+        kept.retain(|_, finding| self.may_hide(finding));
+        for subject in by_subject(&self.report).keys() {
+            kept.remove(subject);
+        }
+        let kept = kept.into_values().cloned();
+        self.report.findings.extend(kept);
+        self.report.findings.sort_by(order);
+    }
+
+    fn may_hide(&self, finding: &Finding) -> bool {
+        match &finding.namespace {
+            // Of an address in use, any pool may have the row.
+            Some(namespace) if finding.problem != Problem::InUseUnallocated => {
+                self.blind.contains(namespace)
+            }
+            _ => !self.blind.is_empty(),
+        }
+    }
+}
+
+/// The changes since the look before, in the order of a report. Waits, details and nodes run on, and are no changes.
+pub fn changes<'a>(before: Option<&'a Look>, look: &'a Look) -> Vec<Change<'a>> {
+    let mut known = before.map_or_else(BTreeMap::new, |it| by_subject(&it.report));
+    let mut changes = Vec::new();
+    let mut tell = |event, was, finding| {
+        let at = look.report.made.as_str();
+        changes.push(Change {
             at,
-            verdict: Some(verdict),
-            was: None,
-            node: None,
-            subject,
-        };
-        Self {
-            line,
-            selected: false,
-            chosen: false,
+            event,
+            was,
+            finding,
+        });
+    };
+    for (subject, finding) in by_subject(&look.report) {
+        match known.remove(&subject) {
+            None if before.is_none() => tell("present", None, finding),
+            None => tell("appeared", None, finding),
+            Some(was) if verdict(was) == verdict(finding) => {}
+            Some(was) => tell("changed", Some(was.problem), finding),
         }
     }
-
-    /// The part of it that makes a change. Waits, counts and the nodes that hold a row run on, and are no changes.
-    fn stable(&self) -> impl PartialEq + use<'_> {
-        let Finding {
-            problem,
-            grade,
-            cause,
-            detail,
-            pods,
-            ..
-        } = &self.line.subject;
-        let why = problem.is_nothing().then_some(detail);
-        (&self.line.verdict, why, grade, cause, pods, self.chosen)
+    for finding in known.into_values() {
+        tell("gone", None, finding);
     }
+    changes.sort_by(|a, b| order(a.finding, b.finding));
+    changes
+}
 
-    /// Whether it is of interest: chosen, and a finding unless `all` is wanted.
-    fn is_wanted(&self, all: bool) -> bool {
-        self.chosen && (all || !self.line.subject.problem.is_nothing())
+/// The part of a finding that makes a change.
+fn verdict(it: &Finding) -> impl PartialEq + use<'_> {
+    (it.problem, &it.grade, &it.cause, &it.pods)
+}
+
+/// The findings, each by a text that stays the same while the verdict on its row changes.
+fn by_subject(report: &Report) -> BTreeMap<String, &Finding> {
+    let mut findings = BTreeMap::new();
+    for finding in &report.findings {
+        let mut subject = subject_of(finding);
+        while findings.contains_key(&subject) {
+            subject += " again";
+        }
+        findings.insert(subject, finding);
     }
+    findings
+}
 
-    /// The line about it, with what it `was`.
-    fn told(&self, was: Option<&Self>) -> Line {
-        Line {
-            was: was.map(|was| was.line.clone().into()),
-            ..self.line.clone()
+/// The subject of a finding, as if no other were alike.
+fn subject_of(it: &Finding) -> String {
+    let problem = it.problem;
+    // These are found beside the verdict on their row.
+    let is_beside = matches!(problem, Problem::OutOfRange | Problem::ReservationMissing);
+    match (&it.row, &it.reservation) {
+        (Some(row), _) if is_beside => format!("{problem} {} {}", row.pool_uid, row.key),
+        (Some(row), _) => format!("row {} {}", row.pool_uid, row.key),
+        (None, Some(reservation)) => format!("reservation {}", reservation.uid),
+        (None, None) => {
+            let more = match problem {
+                Problem::InUseUnallocated => it.pods.join(" "),
+                Problem::SliceOfGoneNode => it.nodes.join(" "),
+                // Kind and name, without the fault.
+                Problem::Unreadable => it.detail.split(": ").take(1).collect(),
+                _ => String::new(),
+            };
+            let place = (&it.namespace, &it.pool, &it.definition);
+            format!(
+                "{problem} {place:?} {:?} {:?} {more}",
+                it.address, it.interface
+            )
         }
     }
-
-    /// The line about it once it is no longer there.
-    fn gone(&self, at: &str) -> Line {
-        let told = self.told(Some(self));
-        let found = told.subject;
-        let detail = if found.row.is_some() && !found.problem.is_beside_a_row() {
-            "the row is gone"
-        } else {
-            "no longer found"
-        };
-        let node = told.node.as_deref().map(|node| [node.into()].into());
-        Line {
-            at: at.into(),
-            verdict: None,
-            subject: Finding {
-                row: found.row,
-                namespace: found.namespace,
-                pool: found.pool,
-                address: found.address,
-                interface: found.interface,
-                pods: found.pods,
-                nodes: node.unwrap_or(found.nodes),
-                ..Finding::new(Problem::Nothing, detail)
-            },
-            ..told
-        }
-    }
-}
-
-/// In the order of a report.
-fn sorted<T>(mut all: Vec<T>, entry: impl Fn(&T) -> &Entry) -> Vec<T> {
-    all.sort_by(|a, b| order(&entry(a).line.subject, &entry(b).line.subject));
-    all
-}
-
-/// The lines of a first look: what there is of interest, and of `all` also rows with which nothing is wrong.
-pub fn present(state: &State, all: bool) -> Vec<Message> {
-    let wanted = state.values().filter(|it| it.is_wanted(all));
-    let wanted = sorted(wanted.collect(), |it| it);
-    let lines = wanted.iter().map(|it| it.told(None));
-    lines.map(Message::Present).collect()
-}
-
-/// The lines that lead from one state to the next: first what went, then what came or changed, each in the order of a
-/// report. Told are chosen subjects that enter or leave a finding, or `all` that are chosen.
-pub fn changes(before: &State, after: &State, at: &str, all: bool) -> Vec<Message> {
-    let gone = before
-        .iter()
-        .filter(|(subject, it)| !after.contains_key(*subject) && it.is_wanted(all));
-    let gone = sorted(gone.map(|(_, it)| it).collect(), |it| it);
-    let gone = gone.into_iter().map(|it| Message::Gone(it.gone(at)));
-    let others = after
-        .iter()
-        .map(|(subject, it)| (before.get(subject), it))
-        .filter(|(was, it)| was.is_none_or(|was| was.stable() != it.stable()))
-        .filter(|(was, it)| it.is_wanted(all) || was.is_some_and(|was| was.is_wanted(all)));
-    let others = sorted(others.collect(), |(_, it)| *it);
-    let others = others.into_iter().map(|(was, it)| match was {
-        None => Message::Appeared(it.told(None)),
-        Some(_) => Message::Changed(it.told(was)),
-    });
-    gone.chain(others).collect()
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn stale() -> Finding {
+        Finding::new(Problem::Stale, "its pod is gone")
+    }
+
+    #[rstest]
+    #[case::problem(true, Finding { problem: Problem::HeldUnfenced, ..stale() })]
+    #[case::grade(true, Finding { grade: Some("fenced".to_owned()), ..stale() })]
+    #[case::cause(true, Finding { cause: Some("completed".to_owned()), ..stale() })]
+    #[case::owner(true, Finding { pods: vec!["default/web-1".to_owned()], ..stale() })]
+    #[case::wait(false, Finding { wait_seconds: Some(1), ..stale() })]
+    #[case::words(false, Finding { detail: "otherwise".to_owned(), ..stale() })]
+    #[case::nodes(false, Finding { nodes: ["n2".into()].into(), ..stale() })]
+    fn each_part_of_a_verdict_makes_a_change(#[case] is_one: bool, #[case] after: Finding) {
+        assert_eq!(verdict(&stale()) != verdict(&after), is_one);
+    }
+}

@@ -6,7 +6,7 @@ use ipgc_core::evidence::Policy;
 
 use super::{
     assess::Assessor,
-    audit_each,
+    audit_all,
     report::{Finding, Problem, Report, Source},
 };
 use crate::snapshot::Snapshot;
@@ -33,7 +33,7 @@ pub fn confirm(report: &mut Report, again: &Snapshot, policy: &Policy) {
     let assessor = Assessor::new(again, policy).at(Source::Cluster, &made);
     // A pool that cannot be read any more proves no row.
     let is_blind = !assessor.blind.is_empty();
-    let second = audit_each(&assessor, made, &mut |_| {});
+    let second = audit_all(&assessor, made);
     let found: HashSet<_> = second
         .findings
         .iter()

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use ipgc_core::pool::Row;
+use ipgc_core::{podref::PodRef, pool::Row};
 use kube::core::Selector;
 
 use super::report::{Finding, PoolUsage, Problem};
@@ -26,8 +26,7 @@ pub struct Filter {
     #[arg(long, value_name = "NODE")]
     pub node: Option<String>,
 
-    /// Findings about pods with these labels only, as with kubectl; those that are gone have none in an audit, and in a
-    /// watch those that they had
+    /// Findings about pods with these labels only, as with kubectl; those that are gone have none
     #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = labels::parse)]
     pub selector: Option<Selector>,
 }
@@ -84,32 +83,23 @@ impl Filter {
 
     /// Whether a finding is of interest.
     pub fn passes(&self, finding: &Finding, snapshot: &Snapshot) -> bool {
-        let selected = snapshot.selected.as_ref();
-        let mut pods = finding.pods.iter();
-        self.chooses(finding, None)
-            && selected.is_none_or(|selected| {
-                finding.problem == Problem::NoPools
-                    || pods.any(|pod| selected.contains(pod.as_str()))
-            })
-    }
-
-    /// The same but for labels. Its pod is on this `node`, if that is known.
-    pub fn chooses(&self, finding: &Finding, node: Option<&str>) -> bool {
         let is_pool = |wanted: &String| {
             let namespace = finding.namespace.as_deref().unwrap_or_default();
             let pool = finding.pool.as_deref();
             pool.is_some_and(|pool| is_named(wanted, namespace, pool))
         };
         let is_namespace = |wanted: &String| finding.pods.iter().any(|pod| is_of(pod, wanted));
-        let is_node = |wanted: &String| {
-            let mut nodes = finding.nodes.iter().map(AsRef::as_ref).chain(node);
-            nodes.any(|node| node == wanted)
+        let is_node = |wanted: &String| finding.nodes.iter().any(|node| **node == **wanted);
+        let is_selected = |selected: &HashSet<PodRef>| {
+            let mut pods = finding.pods.iter();
+            pods.any(|pod| selected.contains(pod.as_str()))
         };
         // Without pools nothing was looked at.
         finding.problem == Problem::NoPools
             || self.pool.as_ref().is_none_or(is_pool)
                 && self.namespace.as_ref().is_none_or(is_namespace)
                 && self.node.as_ref().is_none_or(is_node)
+                && snapshot.selected.as_ref().is_none_or(is_selected)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Snapshot ─▶ Assessor ─▶ Judged ─▶ Finding ─▶ Report ─▶ table or JSON
-//!                            │                   └────▶ State ─▶ changes from one audit to the next (watch)
+//!                            │                   └────▶ changes from one look to the next (watch)
 //!                            └────▶ Explanation ─▶ text or JSON
 //! ```
 //!
@@ -16,7 +16,7 @@
 //! | `pods`, `pools` | findings about pods that live, and about whole pools |
 //! | `confirm` | drops findings that a second audit does not have |
 //! | [`explain`] | all that is known of one address, pod, pool or node |
-//! | `look`, `changes`, [`line`](mod@line) | the changes from one audit to the next, and the text of each |
+//! | [`changes`](mod@changes) | how the findings change from one look to the next |
 //! | [`filter`], [`table`], [`words`] | which findings are shown, and how |
 //! | [`grid`], [`pool_table`] | pools as pictures of signs |
 //! | [`html`] | the report as a page |
@@ -24,7 +24,7 @@
 //! No clock, no client, no file; nothing is written anywhere. No address is freed because of an audit: the collector judges again.
 
 pub(crate) mod assess;
-mod changes;
+pub mod changes;
 mod confirm;
 mod definitions;
 pub mod explain;
@@ -33,8 +33,6 @@ mod found;
 pub mod grid;
 pub mod html;
 mod index;
-pub mod line;
-mod look;
 pub(crate) mod pods;
 pub mod pool_table;
 mod pools;
@@ -58,16 +56,15 @@ use ipgc_core::{
     reservation::Reservation,
 };
 
-pub(crate) use self::changes::{State, changes, present};
 pub use self::confirm::{confirm, wants_confirmation};
+pub(crate) use self::pools::unreferenced;
 use self::{
-    assess::{Assessor, Item, Judged},
+    assess::{Assessor, Item},
     definitions::Definitions,
     filter::Filter,
     index::Place,
     report::{Finding, PoolUsage, Problem, REPORT_VERSION, Report, Source, Split, Totals},
 };
-pub(crate) use self::{look::Look, pools::unreferenced};
 use crate::snapshot::{Kind, Snapshot};
 
 /// So many nodes are named in a finding: in an outage a thousand may hold each of many thousand rows.
@@ -81,18 +78,26 @@ pub fn audit(
     source: Source,
     made: String,
 ) -> Report {
-    let assessor = Assessor::new(snapshot, policy).at(source, &made);
-    let mut report = audit_each(&assessor, made, &mut |_| {});
+    report_of(
+        &Assessor::new(snapshot, policy).at(source, &made),
+        filter,
+        made,
+    )
+}
+
+fn report_of(assessor: &Assessor<'_>, filter: &Filter, made: String) -> Report {
+    let mut report = audit_all(assessor, made);
+    let snapshot = assessor.snapshot;
     report.findings.retain(|it| filter.passes(it, snapshot));
     report.pools.retain(|pool| filter.passes_pool(pool));
-    name_few(report.findings.iter_mut());
+    name_few(&mut report.findings);
     report
 }
 
 /// Keeps the first nodes of each finding. The same nodes hold all rows of an outage: such a list is shared.
-fn name_few<'a>(findings: impl Iterator<Item = &'a mut Finding>) {
+fn name_few(findings: &mut [Finding]) {
     let mut last = None;
-    for finding in findings.filter(|finding| finding.nodes.len() > NODES) {
+    for finding in findings.iter_mut().filter(|it| it.nodes.len() > NODES) {
         let all = Arc::clone(&finding.nodes);
         finding.nodes = match &last {
             Some((known, few)) if Arc::ptr_eq(known, &all) => Arc::clone(few),
@@ -102,12 +107,8 @@ fn name_few<'a>(findings: impl Iterator<Item = &'a mut Finding>) {
     }
 }
 
-/// The same of all that there is, and `each_row` is shown each row of each pool.
-fn audit_each(
-    assessor: &Assessor<'_>,
-    made: String,
-    each_row: &mut dyn FnMut(&Judged<'_>),
-) -> Report {
+/// The report of all that there is.
+fn audit_all(assessor: &Assessor<'_>, made: String) -> Report {
     let snapshot = assessor.snapshot;
     let mut audit = Audit {
         assessor,
@@ -120,7 +121,7 @@ fn audit_each(
     let mut pools = Vec::new();
     let mut split = Split::default();
     for (place, pool) in assessor.index.pools.iter().zip(snapshot.observed()) {
-        let usage = audit.pool(place, &pool, each_row);
+        let usage = audit.pool(place, &pool);
         split.add(usage.split);
         pools.push(usage);
     }
@@ -192,12 +193,7 @@ struct Audit<'a> {
 }
 
 impl Audit<'_> {
-    fn pool(
-        &mut self,
-        place: &Place,
-        pool: &ObservedPool,
-        each_row: &mut dyn FnMut(&Judged<'_>),
-    ) -> PoolUsage {
+    fn pool(&mut self, place: &Place, pool: &ObservedPool) -> PoolUsage {
         let (assessor, mut rows) = (self.assessor, Vec::new());
         let mut counted = PoolUsage::default();
         for row in pool.rows() {
@@ -210,7 +206,6 @@ impl Audit<'_> {
             }
             counted.count(&it);
             rows.extend(it.address.map(|address| (address, it.verdict.word())));
-            each_row(&it);
             self.findings.extend(assessor.finding(&it));
             self.findings.extend(assessor.unreserved(&it));
             let range = place.range.zip(it.content.as_ref());

@@ -188,21 +188,6 @@ pub enum Problem {
     PoolWithoutDefinition,
     /// A slice of a node that is gone.
     SliceOfGoneNode,
-    /// Nothing: a line of `ipgc watch` tells of a row that is live, exempt, young or gone.
-    #[serde(skip)]
-    Nothing,
-}
-
-impl Problem {
-    /// Whether nothing is wrong.
-    pub fn is_nothing(&self) -> bool {
-        *self == Self::Nothing
-    }
-
-    /// Whether a row that has this finding may have another one, about itself.
-    pub fn is_beside_a_row(self) -> bool {
-        matches!(self, Self::OutOfRange | Self::ReservationMissing)
-    }
 }
 
 /// The word in JSON.
@@ -217,7 +202,6 @@ impl fmt::Display for Problem {
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
     /// The problem.
-    #[serde(skip_serializing_if = "Problem::is_nothing")]
     pub problem: Problem,
     /// The same in a sentence.
     pub detail: String,

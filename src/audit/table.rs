@@ -13,14 +13,14 @@ const WIDEST: usize = 512;
 /// So many pods are shown in a cell; `-o json` has all of them.
 const PODS: usize = 8;
 
-/// The form in which findings are printed.
+/// The form in which findings, or changes of them, are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Output {
-    /// A line for each finding, or for each change of one
+    /// A line for each change
     Table,
     /// The same with all columns
     Wide,
-    /// One object, or one in a line for each change, see --schema
+    /// One object for each change, in a line
     Json,
 }
 
@@ -30,9 +30,7 @@ type Column = (&'static str, usize, bool, fn(&Finding) -> Option<String>);
 
 /// All columns, in the order of `-o wide`.
 const COLUMNS: [Column; 14] = [
-    ("FINDING", 0, true, |it| {
-        (!it.problem.is_nothing()).then(|| it.problem.to_string())
-    }),
+    ("FINDING", 0, true, |it| Some(it.problem.to_string())),
     ("ADDRESS", 15, true, |it| it.address.clone()),
     ("POOL", 20, true, |it| {
         Some(format!("{}/{}", it.namespace.as_ref()?, it.pool.as_ref()?))
@@ -67,11 +65,12 @@ fn shown_in(output: Output) -> impl Iterator<Item = &'static Column> {
 }
 
 /// The titles of the columns, and their least widths.
-pub(super) fn columns(output: Output) -> impl Iterator<Item = (&'static str, usize)> {
+pub(crate) fn columns(output: Output) -> impl Iterator<Item = (&'static str, usize)> {
     shown_in(output).map(|(title, least, ..)| (*title, *least))
 }
 
-pub(super) fn cells(finding: &Finding, output: Output) -> impl Iterator<Item = String> {
+/// The cells of a finding in the order of the columns, in which foreign texts are escaped.
+pub(crate) fn cells(finding: &Finding, output: Output) -> impl Iterator<Item = String> {
     shown_in(output).map(|(title, .., cell)| match cell(finding) {
         // A command that is cut would be another command.
         Some(text) if *title == COMMAND => clean(&text),
@@ -114,7 +113,7 @@ pub fn write_table(report: &Report, output: Output, writer: &mut impl io::Write)
         write_rows(rows, &mut Vec::new(), writer)?;
         writeln!(writer)?;
     }
-    summary(report, report.findings.len(), writer)
+    summary(report, writer)
 }
 
 /// Writes rows, whose cells of a column begin one below the other. Columns are at least as wide as `widths`, which grow
@@ -153,11 +152,7 @@ pub fn write_rows(
 ///
 /// # Errors
 /// Those of `output`.
-pub fn summary(
-    report: &Report,
-    findings: usize,
-    output: &mut (impl io::Write + ?Sized),
-) -> io::Result<()> {
+pub fn summary(report: &Report, output: &mut (impl io::Write + ?Sized)) -> io::Result<()> {
     let totals = &report.totals;
     let count = |count: usize, one: &str| match count {
         0 => format!("no {one}s"),
@@ -167,7 +162,7 @@ pub fn summary(
     writeln!(
         output,
         "{}: {} in {} ({}), {}, {}, {}",
-        count(findings, "finding"),
+        count(report.findings.len(), "finding"),
         count(totals.rows, "row"),
         count(totals.pools, "pool"),
         totals.split,

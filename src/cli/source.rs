@@ -71,8 +71,9 @@ impl Live {
     /// Reads the cluster.
     pub async fn read(&self, selector: Option<Selector>) -> Result<Read, String> {
         let (client, scan) = self.scan(selector).await?;
+        let snapshot = live::read(&client, &scan).await;
         Ok(Read {
-            snapshot: read(&client, &scan).await?,
+            snapshot: snapshot.map_err(|error| error.to_string())?,
             source: report::Source::Cluster,
             cluster: Some((client, scan)),
         })
@@ -112,10 +113,4 @@ impl Args {
             cluster: None,
         })
     }
-}
-
-/// Reads a cluster.
-pub(super) async fn read(client: &Client, scan: &Scan) -> Result<Snapshot, String> {
-    let snapshot = live::read(client, scan).await;
-    snapshot.map_err(|error| error.to_string())
 }

@@ -207,8 +207,9 @@ impl Reader<'_> {
         namespace: Option<&str>,
         error: CallError,
     ) -> Result<(), LiveError> {
+        let was_known = self.scan.known.contains(&kind);
         match error.answer() {
-            Answer::Forbidden | Answer::Gone if kind == Kind::IpamClaim => {
+            Answer::Forbidden | Answer::Gone if kind == Kind::IpamClaim && !was_known => {
                 let note = format!("whether the IPAMClaims of rows are gone is not known: {error}");
                 let snapshot = &mut self.gather.snapshot;
                 snapshot.kinds.remove(&kind);
@@ -230,7 +231,7 @@ impl Reader<'_> {
                 Err(LiveError::Other(format!("not allowed to {right}")))
             }
             // A proxy before the server may say so too, but then pods are not found either.
-            Answer::Gone if self.scan.known.contains(&kind) => {
+            Answer::Gone if was_known => {
                 let reason = format!("the API server knows no {kind} any more");
                 Err(LiveError::Other(reason))
             }

@@ -22,7 +22,6 @@ mod schema;
 mod shown;
 mod unreported;
 mod watch;
-mod watch_failures;
 mod yaml;
 
 use std::{

@@ -13,8 +13,6 @@ pub(super) const AUDIT_TEXT: &str = include_str!("../../schemas/audit.json");
 pub(super) static AUDIT: LazyLock<Schema> = LazyLock::new(|| Schema::new(AUDIT_TEXT));
 pub(super) static EXPLAIN: LazyLock<Schema> =
     LazyLock::new(|| Schema::new(include_str!("../../schemas/explain.json")));
-pub(super) static WATCH: LazyLock<Schema> =
-    LazyLock::new(|| Schema::new(ipgc::audit::line::SCHEMA));
 
 pub(super) struct Schema(Value);
 

@@ -1,37 +1,55 @@
-//! `ipgc watch`: what there is, then what changes.
+//! `ipgc watch`: the findings that there are, then what changes, looks that fail, bad input, and the ways to stop it.
 
 use std::{
-    io::{self, Write},
+    io::{self, BufRead as _, BufReader, Read as _, Write},
+    process::{Command, Stdio},
     sync::{Arc, Mutex},
     time::Duration,
 };
 
+use assert_cmd::cargo::CommandCargoExt as _;
 use ipgc::{audit::table::Output, cli::watch::Watch};
 use rstest::rstest;
-use testkit::Verb;
+use testkit::{Failure, Match, Verb};
 use tokio::time::sleep;
 
 use super::*;
 
 /// Text that a test reads while it grows.
 #[derive(Clone, Default)]
-pub(super) struct Text(Arc<Mutex<Vec<u8>>>);
+struct Text(Arc<Mutex<Vec<u8>>>);
 
 impl Text {
     /// All of it, once.
-    pub(super) fn take(&self) -> String {
+    fn take(&self) -> String {
         String::from_utf8(std::mem::take(&mut self.0.lock().unwrap())).unwrap()
     }
 
-    fn messages(&self) -> Vec<Value> {
-        let text = self.take();
-        let lines = text.lines();
-        lines
-            .map(|line| {
-                schema::WATCH.check_text(line);
-                serde_json::from_str(line).unwrap()
-            })
-            .collect()
+    /// The changes so far, each as event, problem before, problem, address and pods.
+    fn changes(&self) -> Vec<String> {
+        let brief = |line: &str| {
+            let change: Value = serde_json::from_str(line).unwrap();
+            let text = |field: &str| change[field].as_str().unwrap_or("-");
+            assert!(
+                text("at").len() == 20 && text("at").ends_with('Z'),
+                "{line}"
+            );
+            let found: Finding = serde_json::from_str(line).unwrap();
+            let (event, was, problem) = (text("event"), text("was"), found.problem);
+            format!(
+                "{event} {was}>{problem} {} {}",
+                text("address"),
+                found.pods.join(",")
+            )
+        };
+        self.take().lines().map(brief).collect()
+    }
+
+    /// The changes of the next look.
+    async fn next(&self) -> Vec<String> {
+        // A little longer than the interval.
+        sleep(Duration::from_millis(10_100)).await;
+        self.changes()
     }
 }
 
@@ -45,73 +63,31 @@ impl Write for Text {
     }
 }
 
-/// The output of a watch, and its complaints.
-#[derive(Clone, Default)]
-pub(super) struct Heard {
-    pub(super) output: Text,
-    pub(super) complaints: Text,
-}
-
-impl Heard {
-    /// The messages of the next look, each as event, verdict before, verdict and address.
-    pub(super) async fn next(&self) -> Vec<String> {
-        sleep(LOOK).await;
-        self.so_far()
-    }
-
-    pub(super) fn so_far(&self) -> Vec<String> {
-        self.output.messages().iter().map(brief).collect()
-    }
-}
-
-/// A little longer than the interval.
-pub(super) const LOOK: Duration = Duration::from_millis(10_100);
-
-fn brief(message: &Value) -> String {
-    let text = |field: &str| {
-        let value = message.pointer(field).and_then(Value::as_str);
-        value.unwrap_or("-").to_owned()
-    };
-    if message["event"] == "synced" {
-        return text("/event");
-    }
-    let pods = message["pods"].as_array().into_iter().flatten();
-    let pods: Vec<_> = pods.filter_map(Value::as_str).collect();
-    format!(
-        "{} {}>{} {} {} {}",
-        text("/event"),
-        text("/was/verdict"),
-        text("/verdict"),
-        text("/address"),
-        pods.join(","),
-        text("/node")
-    )
-}
-
-pub(super) fn watch() -> Watch {
+fn watch(filter: Filter, output: Output) -> Watch {
     Watch {
         policy: Policy::default(),
         interval: Duration::from_secs(10),
-        all: false,
-        output: Output::Json,
-        filter: Filter::default(),
+        output,
+        filter,
     }
 }
 
-/// Watches a server while something happens there.
-pub(super) async fn during(server: &Server, watch: &Watch, act: impl AsyncFnOnce(Heard)) {
-    let heard = Heard::default();
-    let scan = Scan {
-        selector: watch.filter.selector.clone(),
-        ..Scan::default()
-    };
-    let (mut output, mut complaints) = (heard.output.clone(), heard.complaints.clone());
+/// Watches a server while something happens there. `act` has the output, and the complaints.
+async fn during(
+    server: &Server,
+    filter: Filter,
+    output: Output,
+    act: impl AsyncFnOnce(Text, Text),
+) {
+    let (told, complaints) = (Text::default(), Text::default());
+    let (watch, scan) = (watch(filter, output), Scan::default());
     let client = ipgc::guard::read_only(server.client_named("ipgc"));
+    let (mut output, mut errors) = (told.clone(), complaints.clone());
     tokio::select! {
-        result = watch.run(client, scan, &mut output, &mut complaints) => panic!("{result:?}"),
+        result = watch.run(client, scan, &mut output, &mut errors) => panic!("{result:?}"),
         () = async {
             sleep(Duration::from_millis(100)).await;
-            act(heard).await;
+            act(told, complaints).await;
         } => {}
     }
     let requests = server.requests();
@@ -122,8 +98,22 @@ pub(super) async fn during(server: &Server, watch: &Watch, act: impl AsyncFnOnce
     );
 }
 
+/// The same with all findings as JSON, after the first look has shown that of [`pair`].
+async fn watching(server: &Server, act: impl AsyncFnOnce(Text, Text)) {
+    during(
+        server,
+        Filter::default(),
+        Output::Json,
+        async |told, complaints| {
+            assert_eq!(told.changes(), [PRESENT]);
+            act(told, complaints).await;
+        },
+    )
+    .await;
+}
+
 /// Two pods that live with their rows, and the row of a pod that is gone.
-pub(super) fn pair() -> Server {
+fn pair() -> Server {
     let server = server();
     put_pool(
         &server,
@@ -133,294 +123,99 @@ pub(super) fn pair() -> Server {
             (9, "default/gone"),
         ],
     );
-    server.put(pod("web-1", 1).label("app", "web"));
-    server.put(pod("web-2", 2).label("app", "db"));
+    server.put(pod("web-1", 1));
+    server.put(pod("web-2", 2));
     server
 }
 
-const GONE: &str = "present ->stale 10.0.0.9 default/gone -";
+const PRESENT: &str = "present ->stale 10.0.0.9 default/gone";
+const APPEARED: &str = "appeared ->stale 10.0.0.1 default/web-1";
+const NOTHING: [&str; 0] = [];
 
-/// CNI DEL, as late as it may be.
-pub(super) fn free(server: &Server, offset: u64) {
+fn change_row(server: &Server, offset: u64, podref: Option<&str>) {
+    let (key, address) = (offset.to_string(), format!("10.0.0.{offset}"));
+    let _ = server.delete("overlappingrangeipreservations", NS, &address);
+    if let Some(podref) = podref {
+        reserve(server, &address, podref);
+    }
     server.edit("ippools", NS, POOL, |pool| {
         let rows = pool["spec"]["allocations"].as_object_mut().unwrap();
-        rows.remove(&offset.to_string()).unwrap();
+        rows.remove(&key);
+        let row = podref.map(|it| fixtures::row(&fixtures::sandbox(offset), it, "net1"));
+        rows.extend(row.map(|row| (key, row)));
     });
-    let address = format!("10.0.0.{offset}");
-    let _ = server.delete("overlappingrangeipreservations", NS, &address);
-}
-
-fn give(server: &Server, offset: u64, podref: &str) {
-    server.edit("ippools", NS, POOL, |pool| {
-        pool["spec"]["allocations"][offset.to_string()] =
-            fixtures::row(&fixtures::sandbox(offset + 100), podref, "net1");
-    });
-    let address = format!("10.0.0.{offset}");
-    reserve(server, &address, podref);
 }
 
 #[tokio::test(start_paused = true)]
 async fn first_comes_what_there_is_and_then_what_changes() {
     let server = pair();
-    during(&server, &watch(), async |heard| {
-        assert_eq!(heard.so_far(), [GONE, "synced"]);
-        assert_eq!(heard.next().await, [""; 0]);
+    watching(&server, async |told, complaints| {
+        assert_eq!(told.next().await, NOTHING);
         server.delete("pods", NS, "web-1").unwrap();
-        let stale = "changed live>stale 10.0.0.1 default/web-1 n1";
-        assert_eq!(heard.next().await, [stale]);
-        assert_eq!(heard.next().await, [""; 0]);
-        // The message about a row that is gone names its pod and its node, though no object names them any more.
-        free(&server, 1);
-        let gone = "gone stale>- 10.0.0.1 default/web-1 n1";
-        assert_eq!(heard.next().await, [gone]);
-        // A row that comes and goes with its pod is no news.
-        give(&server, 3, "default/web-3");
+        assert_eq!(told.next().await, [APPEARED]);
+        assert_eq!(told.next().await, NOTHING);
+        change_row(&server, 1, None);
+        assert_eq!(told.next().await, ["gone ->stale 10.0.0.1 default/web-1"]);
+        // What was gone and is back is new.
+        change_row(&server, 1, Some("default/web-1"));
+        assert_eq!(told.next().await, [APPEARED]);
+        // A row that comes with its pod is no finding.
+        change_row(&server, 3, Some("default/web-3"));
         server.put(pod("web-3", 3));
-        assert_eq!(heard.next().await, [""; 0]);
-        server.delete("pods", NS, "web-3").unwrap();
-        free(&server, 3);
-        assert_eq!(heard.next().await, [""; 0]);
-        assert_eq!(heard.complaints.take(), "");
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn all_rows_are_told_of_if_wanted() {
-    let server = pair();
-    let watch = Watch {
-        all: true,
-        ..watch()
-    };
-    during(&server, &watch, async |heard| {
-        let live = |n| format!("present ->live 10.0.0.{n} default/web-{n} n1");
-        assert_eq!(heard.so_far(), [GONE, &live(1), &live(2), "synced"]);
-        give(&server, 3, "default/web-3");
-        server.put(pod("web-3", 3));
-        assert_eq!(
-            heard.next().await,
-            ["appeared ->live 10.0.0.3 default/web-3 n1"]
+        assert_eq!(told.next().await, NOTHING);
+        // What is surprising was read twice.
+        server.put(pod("twin", 3));
+        let twice = told.next().await;
+        assert!(
+            twice.contains(
+                &"appeared ->in-use-twice 10.0.0.3 default/twin,default/web-3".to_owned()
+            ),
+            "{twice:?}"
         );
-        server.delete("pods", NS, "web-3").unwrap();
-        free(&server, 3);
-        assert_eq!(
-            heard.next().await,
-            ["gone live>- 10.0.0.3 default/web-3 n1"]
-        );
+        assert_eq!(complaints.take(), "");
     })
     .await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_that_changed_is_told_with_the_former_one() {
+async fn another_problem_or_owner_is_a_change_and_other_nodes_are_none() {
     let server = pair();
-    during(
-        &server,
-        &Watch {
-            all: true,
-            ..watch()
-        },
-        async |heard| {
-            heard.so_far();
-            server.delete("pods", NS, "web-1").unwrap();
-            free(&server, 1);
-            give(&server, 1, "default/web-3");
-            server.put(pod("web-3", 1).node("n1"));
-            sleep(LOOK).await;
-            let messages = heard.output.messages();
-            assert_eq!(messages.len(), 1, "{messages:?}");
-            let was = &messages[0]["was"];
-            assert_eq!(
-                brief(&messages[0]),
-                "changed live>live 10.0.0.1 default/web-3 n1"
-            );
-            assert_eq!(
-                (&was["pods"], &was["node"]),
-                (&json!(["default/web-1"]), &json!("n1"))
-            );
-        },
-    )
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_was_gone_and_is_back_is_new() {
-    let server = pair();
-    let watch = Watch {
-        all: true,
-        ..watch()
-    };
-    during(&server, &watch, async |heard| {
-        heard.so_far();
-        server.delete("pods", NS, "web-1").unwrap();
-        assert_eq!(heard.next().await.len(), 1);
-        free(&server, 1);
-        assert_eq!(heard.next().await.len(), 1);
-        // An ADD that was under way all the time.
-        give(&server, 1, "default/web-1");
-        sleep(LOOK).await;
-        let messages = heard.output.messages();
-        assert_eq!(messages.len(), 1, "{messages:?}");
-        assert_eq!(messages[0]["event"], "appeared");
-        assert!(messages[0].get("was").is_none(), "{messages:?}");
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn labels_are_known_of_who_is_gone() {
-    let server = pair();
-    let selector = ipgc::snapshot::labels::parse("app=web").unwrap();
-    let mut watch = watch();
-    watch.filter.selector = Some(selector);
-    during(&server, &watch, async |heard| {
-        // The row of one that has been gone from the start is of nobody who is asked for.
-        assert_eq!(heard.so_far(), ["synced"]);
-        server.delete("pods", NS, "web-1").unwrap();
-        server.delete("pods", NS, "web-2").unwrap();
-        assert_eq!(
-            heard.next().await,
-            ["changed live>stale 10.0.0.1 default/web-1 n1"]
-        );
-        sleep(Duration::from_mins(20)).await;
-        assert_eq!(heard.so_far(), [""; 0]);
-        free(&server, 1);
-        free(&server, 2);
-        assert_eq!(
-            heard.next().await,
-            ["gone stale>- 10.0.0.1 default/web-1 n1"]
-        );
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_a_selector_no_longer_chooses_is_not_gone() {
-    let server = pair();
-    let mut watch = Watch {
-        all: true,
-        ..watch()
-    };
-    watch.filter.selector = Some(ipgc::snapshot::labels::parse("app=web").unwrap());
-    during(&server, &watch, async |heard| {
-        let present = "present ->live 10.0.0.1 default/web-1 n1";
-        assert_eq!(heard.so_far(), [present, "synced"]);
-        server.edit("pods", NS, "web-1", |pod| {
-            pod["metadata"]["labels"]["app"] = json!("db");
-        });
-        let changed = "changed live>live 10.0.0.1 default/web-1 n1";
-        assert_eq!(heard.next().await, [changed]);
-        server.delete("pods", NS, "web-1").unwrap();
-        assert_eq!(heard.next().await, [""; 0]);
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_row_that_a_silent_node_holds_is_told_with_the_node_of_its_pod() {
-    let server = pair();
-    server.put(fixtures::node("n2", true));
-    server.put(pod("web-4", 4).node("n2"));
-    give(&server, 4, "default/web-4");
-    during(&server, &watch(), async |heard| {
-        assert_eq!(heard.so_far(), [GONE, "synced"]);
+    watching(&server, async |told, _| {
         server.put(fixtures::node("n1", false));
-        let held = "changed stale>held-unfenced 10.0.0.9 default/gone -";
-        assert_eq!(heard.next().await, [held]);
-        server.delete("pods", NS, "web-4").unwrap();
-        sleep(LOOK).await;
-        let messages = heard.output.messages();
-        assert_eq!(messages.len(), 1, "{messages:?}");
-        // Nobody saw it end, so any silent node may run it; n2 is where it was.
-        let line = &messages[0];
-        assert_eq!(
-            (&line["event"], &line["node"]),
-            (&json!("changed"), &json!("n2"))
-        );
-        assert_eq!(
-            (&line["problem"], &line["nodes"]),
-            (&json!("held-unfenced"), &json!(["n1"]))
-        );
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_was_is_the_whole_line_before() {
-    let server = pair();
-    during(&server, &watch(), async |heard| {
-        let first = heard.output.messages();
+        let problem = "changed stale>held-unfenced 10.0.0.9 default/gone";
+        assert_eq!(told.next().await, [problem]);
+        // More nodes hold it, and the detail names them.
         server.put(fixtures::node("n2", false));
-        sleep(LOOK).await;
-        let mut was = heard.output.messages()[0]["was"].take();
-        assert_eq!(
-            (&was["verdict"], &was["grade"], &was["cause"], &was["pods"]),
-            (
-                &json!("stale"),
-                &json!("unwitnessed"),
-                &json!("deleted"),
-                &json!(["default/gone"])
-            )
-        );
-        was["event"] = json!("present");
-        assert_eq!(was, first[0]);
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_successor_has_a_node_of_its_own() {
-    let server = pair();
-    let all = Watch {
-        all: true,
-        ..watch()
-    };
-    during(&server, &all, async |heard| {
-        heard.so_far();
-        server.delete("pods", NS, "web-1").unwrap();
-        assert_eq!(heard.next().await.len(), 1);
-        server.put(fixtures::pod(NS, "web-1").networks("default/net"));
-        let young = "changed stale>unreported 10.0.0.1 default/web-1 -";
-        assert_eq!(heard.next().await, [young]);
+        assert_eq!(told.next().await, NOTHING);
+        let owner = "changed held-unfenced>held-unfenced 10.0.0.9 default/gone-2";
+        change_row(&server, 9, Some("default/gone-2"));
+        assert_eq!(told.next().await, [owner]);
     })
     .await;
 }
 
 #[rstest]
-#[case::node(Filter { node: Some("n1".to_owned()), ..Filter::default() }, &["changed live>stale 10.0.0.1 default/web-1 n1"])]
-#[case::other_node(Filter { node: Some("n2".to_owned()), ..Filter::default() }, &[])]
-#[case::pool(Filter { pool: Some(POOL.to_owned()), ..Filter::default() }, &["changed live>stale 10.0.0.1 default/web-1 n1"])]
-#[case::other_pool(Filter { pool: Some("10.1.0.0-24".to_owned()), ..Filter::default() }, &[])]
-#[case::namespace(Filter { namespace: Some(NS.to_owned()), ..Filter::default() }, &["changed live>stale 10.0.0.1 default/web-1 n1"])]
-#[case::other_namespace(Filter { namespace: Some("kube-system".to_owned()), ..Filter::default() }, &[])]
+#[case::node(Some("n1"), None, &["appeared ->held-unfenced 10.0.0.9 default/gone"])]
+#[case::other_node(Some("n2"), None, &[])]
+#[case::namespace(None, Some(NS), &["changed stale>held-unfenced 10.0.0.9 default/gone"])]
+#[case::other_namespace(None, Some("kube-system"), &[])]
 #[tokio::test(start_paused = true)]
-async fn what_is_asked_for_is_told(#[case] filter: Filter, #[case] expected: &[&str]) {
+async fn what_is_asked_for_is_told(
+    #[case] node: Option<&str>,
+    #[case] namespace: Option<&str>,
+    #[case] expected: &[&str],
+) {
     let server = pair();
     server.put(fixtures::node("n2", true));
-    server.put(fixtures::pool(NS, "10.1.0.0/24"));
-    during(&server, &Watch { filter, ..watch() }, async |heard| {
-        heard.so_far();
-        server.delete("pods", NS, "web-1").unwrap();
-        assert_eq!(heard.next().await, expected);
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_selector_may_choose_nobody_yet() {
-    let server = pair();
-    let selector = ipgc::snapshot::labels::parse("app=new").unwrap();
-    let mut watch = watch();
-    watch.filter.selector = Some(selector);
-    during(&server, &watch, async |heard| {
-        assert_eq!(
-            heard.complaints.take(),
-            "ipgc: the selector chooses no pod yet\n"
-        );
-        server.put(pod("new", 4).label("app", "new"));
-        heard.so_far();
-        let appeared = "appeared ->in-use-unallocated 10.0.0.4 default/new n1";
-        assert_eq!(heard.next().await, [appeared]);
+    let filter = Filter {
+        node: node.map(str::to_owned),
+        namespace: namespace.map(str::to_owned),
+        ..Filter::default()
+    };
+    during(&server, filter, Output::Json, async |told, _| {
+        told.changes();
+        server.put(fixtures::node("n1", false));
+        assert_eq!(told.next().await, expected);
     })
     .await;
 }
@@ -428,48 +223,229 @@ async fn a_selector_may_choose_nobody_yet() {
 #[tokio::test(start_paused = true)]
 async fn a_table_has_one_header_and_columns_that_line_up() {
     let server = pair();
-    let watch = Watch {
-        output: Output::Table,
-        ..watch()
-    };
-    during(&server, &watch, async |heard| {
-        server.delete("pods", NS, "web-1").unwrap();
-        sleep(LOOK).await;
-        free(&server, 1);
-        sleep(LOOK).await;
-        let text = heard.output.take();
-        let lines: Vec<_> = text.lines().map(str::trim_end).collect();
-        // Without the times.
-        let cells = |line: &str| {
-            let (before, _) = line.split_once("   its pod").unwrap_or((line, ""));
-            before.split_once("   ").unwrap().1.trim_end().to_owned()
-        };
-        assert!(
-            lines[0].starts_with("TIME                   EVENT"),
-            "{text}"
-        );
-        assert_eq!(
-            cells(lines[0]).trim_start(),
-            "EVENT      WAS     FINDING   ADDRESS           POOL                   POD                    NODE         DETAIL"
-        );
-        assert_eq!(
-            cells(lines[1]),
-            "present    -       stale     10.0.0.9          default/10.0.0.0-24    default/gone           -"
-        );
-        assert_eq!(
-            lines[2],
-            "synced, 1 finding: 3 rows in 1 pool (2 live, 0 unreported, 1 stale, 0 unfenced, 0 unknown), \
-             3 reservations, 4 pods, 1 node"
-        );
-        assert_eq!(
-            cells(lines[3]),
-            "changed    live    stale     10.0.0.1          default/10.0.0.0-24    default/web-1          n1"
-        );
-        assert_eq!(
-            cells(lines[4]),
-            "gone       stale   -         10.0.0.1          default/10.0.0.0-24    default/web-1          n1           the row is gone"
-        );
-        assert_eq!(lines.len(), 5);
+    during(&server, Filter::default(), Output::Table, async |told, _| {
+        server.put(fixtures::node("n1", false));
+        sleep(Duration::from_secs(15)).await;
+        change_row(&server, 9, None);
+        sleep(Duration::from_secs(10)).await;
+        let text = told.take();
+        // Without the times, and without the details.
+        let cells = |line: &str| line.split("its pod is").next().unwrap()[20..].trim().to_owned();
+        let lines: Vec<_> = text.lines().map(cells).collect();
+        assert_eq!(lines, [
+            "EVENT      WAS     FINDING   ADDRESS           POOL                   POD                    NODE         DETAIL",
+            "present    -       stale     10.0.0.9          default/10.0.0.0-24    default/gone           -",
+            "rows in 1 pool (2 live, 0 unreported, 1 stale, 0 unfenced, 0 unknown), 3 reservations, 4 pods, 1 node",
+            "changed    stale   held-unfenced   10.0.0.9          default/10.0.0.0-24    default/gone           n1",
+            "gone       -       held-unfenced   10.0.0.9          default/10.0.0.0-24    default/gone           n1",
+        ]);
+        assert!(text.starts_with("TIME ") && text.contains("\nsynced, 1 finding: 3 rows"), "{text}");
     })
     .await;
+}
+
+#[rstest]
+#[case("pods", 500, "cannot list pods: ")]
+#[case("ippools", 500, "cannot list ippools: ")]
+#[case(
+    "overlappingrangeipreservations",
+    500,
+    "cannot list overlappingrangeipreservations: "
+)]
+#[case("nodes", 500, "cannot list nodes: ")]
+#[case("nodeslicepools", 500, "cannot list nodeslicepools: ")]
+#[case(
+    "network-attachment-definitions",
+    500,
+    "cannot list network-attachment-definitions: "
+)]
+#[case(
+    "network-attachment-definitions",
+    404,
+    "the API server knows no network-attachment-definitions any more; "
+)]
+#[case("ipamclaims", 404, "the API server knows no ipamclaims any more; ")]
+#[case("ipamclaims", 403, "not allowed to list ipamclaims.k8s.cni.cncf.io ")]
+#[tokio::test(start_paused = true)]
+async fn a_look_that_fails_says_so_once_and_forgets_nothing(
+    #[case] resource: &str,
+    #[case] code: u16,
+    #[case] says: &str,
+) {
+    let server = pair();
+    server.put(pod("twin", 2));
+    change_row(&server, 5, Some("default/vm"));
+    server.edit("ippools", NS, POOL, |pool| {
+        pool["spec"]["allocations"]["5"]["ipamclaimref"] = "default/vm-net".into();
+    });
+    during(
+        &server,
+        Filter::default(),
+        Output::Json,
+        async |told, complaints| {
+            let present = told.changes();
+            let is_there = |problem: &str| present.iter().any(|it| it.contains(problem));
+            assert!(
+                is_there("in-use-twice") && is_there("ipam-claim-gone"),
+                "{present:?}"
+            );
+            let failing = server.on(Match::list(resource)).fail(code);
+            server.delete("pods", NS, "web-1").unwrap();
+            sleep(Duration::from_mins(10)).await;
+            assert_eq!(told.changes(), NOTHING);
+            let complaint = complaints.take();
+            assert!(
+                complaint.starts_with(&format!("ipgc: {says}")),
+                "{complaint}"
+            );
+            assert_eq!(complaint.lines().count(), 1, "{complaint}");
+            // It tries again and again, and not too often.
+            assert!((10..=40).contains(&failing.hits()), "{}", failing.hits());
+            failing.remove();
+            sleep(Duration::from_mins(1)).await;
+            assert_eq!(told.changes(), [APPEARED]);
+            assert_eq!(complaints.take(), "ipgc: a look succeeded again\n");
+        },
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_wants_to_be_left_alone_is() {
+    let server = pair();
+    watching(&server, async |_, _| {
+        let busy = server.on(Match::list("pods"));
+        let busy = busy.answer(Failure::too_many_requests(300));
+        sleep(Duration::from_mins(9)).await;
+        assert_eq!(busy.hits(), 2);
+    })
+    .await;
+}
+
+#[rstest]
+#[case::rows("allocations", json!("nothing"))]
+#[case::range("range", json!("nothing"))]
+#[tokio::test(start_paused = true)]
+async fn what_an_object_hides_that_cannot_be_read_is_not_gone(
+    #[case] field: &str,
+    #[case] spoilt: Value,
+) {
+    let server = pair();
+    // A reservation without a row, and an address without one.
+    reserve(&server, "10.0.0.7", "default/old");
+    server.put(pod("web-4", 4));
+    during(&server, Filter::default(), Output::Json, async |told, _| {
+        assert_eq!(told.changes().len(), 3);
+        let whole = server.get("ippools", NS, POOL).unwrap();
+        server.edit("ippools", NS, POOL, |pool| pool["spec"][field] = spoilt);
+        let is_gone = |it: &String| it.starts_with("gone");
+        let spoilt = told.next().await;
+        assert!(!spoilt.iter().any(is_gone), "{spoilt:?}");
+        server.edit("ippools", NS, POOL, |pool| {
+            pool["spec"] = whole["spec"].clone();
+        });
+        change_row(&server, 9, None);
+        let mended = told.next().await;
+        let is_it = |it: &String| it.starts_with("gone") && it.ends_with("default/gone");
+        assert!(mended.iter().any(is_it), "{mended:?}");
+        let is_new = |it: &String| it.starts_with("appeared");
+        assert!(!mended.iter().any(is_new), "{mended:?}");
+        // Of an address in use, a pool of any namespace may have the row.
+        let mut other = fixtures::pool("elsewhere", "10.9.0.0/24").build();
+        other["spec"]["allocations"] = json!("nothing");
+        server.put(other);
+        assert_eq!(told.next().await, ["appeared ->unreadable - "]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_end_of_its_reader_is_its_end_without_a_word() {
+    let (server, mut complaints) = (pair(), Text::default());
+    let (reader, mut output) = io::pipe().unwrap();
+    drop(reader);
+    let watch = watch(Filter::default(), Output::Table);
+    let ended = watch.run(
+        server.client(),
+        Scan::default(),
+        &mut output,
+        &mut complaints,
+    );
+    assert_eq!(ended.await, Ok(()));
+    assert_eq!(complaints.take(), "");
+}
+
+#[rstest]
+#[case::right(
+    Filter::default(),
+    "not allowed to list ippools.whereabouts.cni.cncf.io in all namespaces"
+)]
+#[case::pool(Filter { pool: Some("nowhere".to_owned()), ..Filter::default() }, "no pool nowhere is known")]
+#[tokio::test]
+async fn a_first_look_that_fails_is_the_end(#[case] filter: Filter, #[case] says: &str) {
+    let (server, mut output, mut complaints) = (pair(), Text::default(), Text::default());
+    if filter.pool.is_none() {
+        server.deny(Match::list("ippools"));
+    }
+    let watch = watch(filter, Output::Table);
+    let ended = watch.run(
+        server.client(),
+        Scan::default(),
+        &mut output,
+        &mut complaints,
+    );
+    assert_eq!(ended.await, Err(says.to_owned()));
+    assert_eq!(output.take() + &complaints.take(), "");
+}
+
+#[rstest]
+#[case(&["-o", "yaml"], "invalid value 'yaml'")]
+#[case(&["--interval", "500ms"], "--interval must be at least 1s")]
+#[case(&["-l", "a=="], "")]
+#[case(&["-f", "dump.json"], "unexpected argument '-f'")]
+#[case(&["--kubeconfig", "/nonexistent/config"], "/nonexistent/config")]
+fn bad_input_is_one_line_and_exit_code_2(#[case] args: &[&str], #[case] says: &str) {
+    let (code, stdout, stderr) = ipgc(&[&["watch"], args].concat());
+    assert_eq!(code, 2, "{stderr}");
+    assert!(
+        stderr.starts_with("ipgc: ") && stderr.contains(says),
+        "{stderr}"
+    );
+    assert_eq!((stderr.lines().count(), stdout.len()), (1, 0), "{stderr}");
+}
+
+/// Of `ipgc watch` against a server that takes requests and never answers.
+#[rstest]
+fn a_signal_ends_it(#[values("INT", "TERM")] signal: &str) {
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    let kubeconfig = File::new(format!(
+        r#"{{"apiVersion": "v1", "kind": "Config", "current-context": "x",
+        "contexts": [{{"name": "x", "context": {{"cluster": "x", "user": "x"}}}}],
+        "clusters": [{{"name": "x", "cluster": {{"server": "http://{address}"}}}}],
+        "users": [{{"name": "x", "user": {{}}}}]}}"#
+    ));
+    let mut command = Command::cargo_bin("ipgc").unwrap();
+    command
+        .env_clear()
+        .args(["watch", "--kubeconfig"])
+        .arg(&kubeconfig.0);
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // It listens for signals before it asks.
+    let (asking, _) = server.accept().unwrap();
+    let mut request = String::new();
+    BufReader::new(&asking).read_line(&mut request).unwrap();
+    assert!(request.starts_with("GET /apis/"), "{request}");
+    let pid = child.id().to_string();
+    let kill = Command::new("kill").args(["-s", signal, &pid]).status();
+    assert!(kill.unwrap().success());
+    let mut stderr = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut stderr)
+        .unwrap();
+    assert_eq!((child.wait().unwrap().code(), &*stderr), (Some(0), ""));
 }
