@@ -21,6 +21,8 @@ use crate::{
 
 /// The time between two looks at all pools.
 const BETWEEN_LOOKS: Duration = Duration::from_hours(1);
+/// So many pools are deleted after one look at the most: each is read once more before.
+const MOST: usize = 20;
 /// How long a pool has to be seen empty and unreferenced, without a write to it.
 const A_DAY: Duration = Duration::from_hours(24);
 
@@ -44,17 +46,27 @@ impl EmptyPools {
         let mut seen = HashMap::new();
         loop {
             self.leadership.clone().held().await;
-            match read_empty_pools(&self.client, self.namespace.as_deref()).await {
-                Ok(snapshot) => {
-                    for (key, as_read) in
-                        over_a_day(&mut seen, unreferenced(&snapshot), self.clock.now())
-                    {
-                        self.delete(&key, as_read).await;
+            if let Some(empty) = self.look().await {
+                let over = over_a_day(&mut seen, empty, self.clock.now());
+                for pool in over.into_iter().take(MOST) {
+                    // A definition may lead to it by now, and an ADD be at work on it.
+                    if self.look().await.is_some_and(|empty| empty.contains(&pool)) {
+                        self.delete(&pool.0, pool.1).await;
                     }
                 }
-                Err(error) => warn!(%error, "empty pools cannot be looked for"),
             }
             sleep(BETWEEN_LOOKS).await;
+        }
+    }
+
+    /// The pools that are empty and unreferenced, each as it was read; `None` if they cannot be read.
+    async fn look(&self) -> Option<Vec<(PoolKey, Preconditions)>> {
+        match read_empty_pools(&self.client, self.namespace.as_deref()).await {
+            Ok(snapshot) => Some(unreferenced(&snapshot)),
+            Err(error) => {
+                warn!(%error, "empty pools cannot be looked for");
+                None
+            }
         }
     }
 

@@ -80,6 +80,26 @@ async fn one_that_a_definition_may_lead_to_stays(#[case] ipam: serde_json::Value
     assert!(is_there(&bench, OLD));
 }
 
+#[tokio::test(start_paused = true)]
+async fn one_that_a_definition_leads_to_within_the_day_stays() {
+    let bench = bench(with_old(), config(false)).await;
+    seconds(23 * HOUR + 1_800).await;
+    bench.put(fixtures::nad(NS, "other", "10.9.0.0/24"));
+    seconds(10 * HOUR).await;
+    assert!(is_there(&bench, OLD));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_with_a_finalizer_stays() {
+    let server = with_old();
+    server.edit("ippools", NS, OLD, |pool| {
+        pool["metadata"]["finalizers"] = json!(["example.com/x"]);
+    });
+    let bench = bench(server, config(false)).await;
+    seconds(30 * HOUR).await;
+    assert!(bench.sent(Match::delete("ippools")).is_empty());
+}
+
 /// A pod came and went between two looks.
 #[tokio::test(start_paused = true)]
 async fn each_write_to_it_begins_the_day_anew() {

@@ -253,7 +253,7 @@ impl Subject<'_> {
     /// however long the row is known.
     fn unseen_since(&self) -> Moment {
         let sighting = self.facts.sighting;
-        sighting.map_or(self.now, |seen| seen.absent_since().unwrap_or(self.now))
+        sighting.map_or(self.now, |seen| seen.while_absent.unwrap_or(self.now))
     }
 
     /// The same of a pod before this one, which lives: it was gone before this one was there.
@@ -261,7 +261,7 @@ impl Subject<'_> {
         let living = self.facts.living.as_ref();
         let living = living.filter(|living| living.uid == pod.uid);
         let running = || living.and_then(|living| living.running_since);
-        let absent = self.facts.sighting.and_then(|seen| seen.absent_since());
+        let absent = self.facts.sighting.and_then(|seen| seen.while_absent);
         self.first_seen()
             .max(absent.or_else(running).unwrap_or(self.now))
     }

@@ -336,22 +336,27 @@ impl Evidence {
     pub fn see_reservation(&mut self, reservation: &Reservation, now: Moment) -> Sighting {
         let content = (&reservation.podref, &reservation.resource_version);
         let seen = self.first_seen.see_object(&reservation.uid, &content, now);
-        // A pod that no watch showed may have lived until the last list.
-        Sighting {
-            while_absent: Some(seen.first.max(self.pods.listed_at())),
-            ..seen
-        }
+        self.listed(seen)
     }
 
-    /// The same of a reservation that is remembered as it is. Sweeps forget one that has a row by now.
+    /// The same of one that is remembered. Sweeps forget a reservation that has a row by now.
     pub fn see_reservation_again(
         &mut self,
         reservation: &Reservation,
         now: Moment,
     ) -> Option<Sighting> {
         let content = (&reservation.podref, &reservation.resource_version);
-        let is_known = self.first_seen.has_object(&reservation.uid, &content);
-        is_known.then(|| self.see_reservation(reservation, now))
+        let seen = &mut self.first_seen;
+        let seen = seen.see_object_again(&reservation.uid, &content, now)?;
+        Some(self.listed(seen))
+    }
+
+    /// A pod that no watch showed may have lived until the last list.
+    fn listed(&self, seen: Sighting) -> Sighting {
+        Sighting {
+            while_absent: Some(seen.first.max(self.pods.listed_at())),
+            ..seen
+        }
     }
 
     /// Whether the breaker lets a row go.

@@ -21,16 +21,6 @@ pub struct Sighting {
     pub while_absent: Option<Moment>,
 }
 
-impl Sighting {
-    /// Since when no pod lives that wrote it. Of a row in a report from before this run, which is the clock's beginning
-    /// then, the report says so.
-    pub fn absent_since(&self) -> Option<Moment> {
-        let is_of_a_report = self.first == Moment::EPOCH;
-        let reported = is_of_a_report.then_some(self.first);
-        reported.or(self.while_absent)
-    }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Seen {
     content: u64,
@@ -70,10 +60,20 @@ impl Sightings {
         self.note(uid, "", fingerprint(content), now).sighting
     }
 
-    /// Whether such an object is remembered as it is now.
-    pub fn has_object(&self, uid: &str, content: &impl Hash) -> bool {
-        let seen = self.by_pool.get(uid).and_then(|rows| rows.get(""));
-        seen.is_some_and(|seen| seen.content == fingerprint(content))
+    /// The same of an object that is remembered. While it is as it was, this look keeps it in memory no longer.
+    pub fn see_object_again(
+        &mut self,
+        uid: &str,
+        content: &impl Hash,
+        now: Moment,
+    ) -> Option<Sighting> {
+        let seen = *self.by_pool.get(uid)?.get("")?;
+        let is_same = seen.content == fingerprint(content);
+        Some(if is_same {
+            seen.sighting
+        } else {
+            self.see_object(uid, content, now)
+        })
     }
 
     /// The memory of a row as it is now.

@@ -30,7 +30,9 @@ impl Assessor<'_> {
             // A person said so.
             (Verdict::Unknown(Unknown::KeptOwner | Unknown::Exempt), _) => return None,
             (Verdict::Unknown(Unknown::Unreadable(Unreadable::IpamClaim(claim))), _) => {
-                self.snapshot.is_gone(claim).then(|| of_gone_claim(claim))?
+                // Of files nobody knows what was read first.
+                let is_gone = self.source == Source::Cluster && self.snapshot.is_gone(claim);
+                is_gone.then(|| of_gone_claim(claim))?
             }
             (Verdict::Unknown(reason @ Unknown::Unreadable(_)), _) => {
                 Finding::new(Problem::Unreadable, reason.to_string())

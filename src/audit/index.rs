@@ -17,13 +17,18 @@ use ipgc_core::{
     pod::PodState,
     podref::PodRef,
     pods::Live,
-    pool::{InterfaceTag, KEEP_ANNOTATION, ObservedPool, PoolKey, RowContent, RowCount},
+    pool::{
+        InterfaceTag, KEEP_ANNOTATION, ObservedPool, PoolKey, RowContent, RowCount, Unreadable,
+    },
     reservation::Reservation,
     routes::slice_pools,
     text::excerpt,
 };
 
 use crate::snapshot::{NOW, Snapshot};
+
+/// The owner of a row of an IPAMClaim: each pod that reports its address may use it.
+pub const OF_CLAIM: &str = "IPAMClaim";
 
 /// All that is known of pools and rows together.
 #[derive(Default)]
@@ -32,7 +37,7 @@ pub struct Index {
     pub pools: Vec<Place>,
     /// How many rows each podref has.
     counts: HashMap<Box<str>, RowCount>,
-    /// The rows of each address: the number of the pool, and the podref as it stands in the row.
+    /// The rows of each address: the number of the pool, and the podref as it stands in the row, or [`OF_CLAIM`].
     held: HashMap<IpAddr, Vec<(usize, Box<str>)>>,
     /// Which reservations have a row, in the order of the snapshot.
     pub has_row: Vec<bool>,
@@ -139,8 +144,12 @@ impl Index {
             for (at, _) in snapshot.reservations_of(&key.namespace, &networks, address) {
                 self.has_row[at] = true;
             }
+            let owner = match row.content() {
+                Err(Unreadable::IpamClaim(_)) => OF_CLAIM,
+                _ => podref,
+            };
             let held = self.held.entry(address).or_default();
-            held.push((number, podref.into()));
+            held.push((number, owner.into()));
         }
         if pool.has_exemptions() {
             for (at, reserved) in snapshot.reservations.iter().enumerate() {
@@ -211,7 +220,7 @@ impl Index {
         all.filter(|other| other.pod.podref != row.podref).collect()
     }
 
-    /// The pools that hold this address, each with the podref as it stands in the row.
+    /// The pools that hold this address, each with the podref as it stands in the row, or [`OF_CLAIM`].
     pub fn holders(&self, address: IpAddr) -> impl Iterator<Item = (&Place, &str)> {
         let rows = self.held.get(&address).into_iter().flatten();
         rows.map(|(number, owner)| (&self.pools[*number], &**owner))

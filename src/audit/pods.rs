@@ -16,7 +16,7 @@ use ipgc_core::{
 
 use super::{
     assess::Assessor,
-    index::Place,
+    index::{OF_CLAIM, Place},
     report::{Finding, Problem, Source},
 };
 
@@ -206,6 +206,11 @@ fn duplicate(together: &[&Use<'_>]) -> Option<Finding> {
         return None;
     }
     let first = together[0];
+    // A virtual machine that migrates has two pods with its address.
+    let mut holders = first.assessor.index.holders(first.address);
+    if holders.any(|(place, owner)| owner == OF_CLAIM && first.is_of(place)) {
+        return None;
+    }
     let network = match first.network() {
         Some(name) => format!("network {name}"),
         None => "the network without a name".to_owned(),

@@ -249,7 +249,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether the patch that removes a row was done. Where there was no answer, it may have been, or may be done yet.
+    /// Whether the patch that removes a row was done. Where there was no answer, it may have been, or may be done yet. A row
+    /// with other content is a successor's, and so is the reservation.
     async fn is_done(
         &self,
         it: &Forced,
@@ -260,10 +261,12 @@ impl Writer {
             Err(error) if error.answer() == Answer::Unclear => {
                 let podrefs: BTreeSet<_> = it.podref.iter().cloned().collect();
                 let now = self.context.pools.observe(&it.pool, &podrefs).await?;
-                if now.is_some_and(|now| row_of(&now, row.key(), row.stored()).is_some()) {
-                    return Err(error.into());
+                let rows = now.iter().flat_map(|now| now.rows());
+                match rows.into_iter().find(|it| it.key() == row.key()) {
+                    None => Ok(()),
+                    Some(there) if there.stored() == row.stored() => Err(error.into()),
+                    Some(_) => Err(NotDone::Gone),
                 }
-                Ok(())
             }
             done => Ok(done?),
         }

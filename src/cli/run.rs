@@ -108,9 +108,9 @@ pub struct Args {
     #[arg(long, env = "IPGC_RESOURCE_CLAIMS")]
     resource_claims: bool,
 
-    /// Also delete pools that for a day have had no row, and no network attachment definition that leads to them. Needs the
-    /// right to delete IPPools
-    #[arg(long, env = "IPGC_COLLECT_EMPTY_POOLS", conflicts_with = "once")]
+    /// Also delete pools that for a day have had no row, no write, and no network attachment definition that leads to them.
+    /// Needs the right to delete IPPools. With --once none is
+    #[arg(long, env = "IPGC_COLLECT_EMPTY_POOLS")]
     collect_empty_pools: bool,
 
     /// How often a pod is tried again after a failure

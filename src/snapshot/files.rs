@@ -217,7 +217,7 @@ fn finish(mut snapshot: Snapshot, order: &[(usize, Kind)]) -> Result<Snapshot, S
     let sliced = sections.any(|section| section.slices.is_some());
     let wanted = Kind::ALL.into_iter().filter(|kind| match kind {
         Kind::NodeSlicePool => sliced,
-        Kind::IpamClaim => snapshot.has_ipam_claims(),
+        Kind::IpamClaim => false,
         _ => true,
     });
     let missing = wanted.filter(|kind| !snapshot.kinds.contains(kind));

@@ -208,12 +208,12 @@ impl Reader<'_> {
         error: CallError,
     ) -> Result<(), LiveError> {
         let was_known = self.scan.known.contains(&kind);
+        // Pages may have been read before this one.
+        self.gather.snapshot.kinds.remove(&kind);
         match error.answer() {
             Answer::Forbidden | Answer::Gone if kind == Kind::IpamClaim && !was_known => {
                 let note = format!("whether the IPAMClaims of rows are gone is not known: {error}");
-                let snapshot = &mut self.gather.snapshot;
-                snapshot.kinds.remove(&kind);
-                snapshot.notes.push(note);
+                self.gather.snapshot.notes.push(note);
                 Ok(())
             }
             Answer::Forbidden if !is_unknown_caller(&error) => {

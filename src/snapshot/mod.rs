@@ -228,13 +228,11 @@ impl Snapshot {
             || self.reservations.iter().any(is_of_claim)
     }
 
-    /// Whether an IPAMClaim is known not to be there.
+    /// Whether an IPAMClaim, `namespace/name`, is known not to be there.
     pub fn is_gone(&self, claim: &str) -> bool {
-        let namespace = claim.split_once('/').map_or("", |(namespace, _)| namespace);
-        let confined = self.confined.as_ref();
         self.kinds.contains(&Kind::IpamClaim)
+            && PodRef::is_valid(claim)
             && !self.ipam_claims.contains(claim)
-            && confined.is_none_or(|seen| seen.contains(namespace))
     }
 
     /// Why rows without a pod may be unknown, if that is so.

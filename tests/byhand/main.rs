@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod force;
+mod unreadable;
 
 use std::time::Duration;
 
@@ -14,7 +15,11 @@ use common::{
     reporting, reserve,
 };
 use ipgc::{
-    byhand::{NotDone, Writer},
+    byhand::{
+        NotDone, Writer,
+        force::{Forced, Subject, at},
+        free::Freed,
+    },
     core::evidence::Policy,
     snapshot::{
         Snapshot,
@@ -23,6 +28,60 @@ use ipgc::{
 };
 use serde_json::{Value, json};
 use testkit::{Match, Server, Verb, fixtures};
+use tokio_util::sync::CancellationToken;
+
+/// Longer than a request, and shorter than the wait is elsewhere.
+const ADD_BUDGET: Duration = Duration::from_secs(20);
+
+fn policy() -> Policy {
+    Policy {
+        add_budget: ADD_BUDGET,
+        ..Policy::default()
+    }
+}
+
+fn find(snapshot: &Snapshot, address: &str, pool: Option<&str>) -> Result<Forced, String> {
+    at(snapshot, &Policy::default(), address.parse().unwrap(), pool)
+}
+
+async fn forced(server: &Server, address: &str) -> Result<Forced, String> {
+    find(&look(server).await, address, None)
+}
+
+/// What is at an address, which can be judged.
+async fn pick(server: &Server, address: &str) -> Forced {
+    let found = forced(server, address).await.unwrap();
+    assert!(found.is_readable, "{found:?}");
+    found
+}
+
+/// Frees it, but for its reservation.
+async fn begin(server: &Server, it: &Forced) -> Result<Option<Freed>, NotDone> {
+    writer(server, policy()).free(it, false).await
+}
+
+/// Frees it; how many reservations were deleted.
+async fn free(server: &Server, it: &Forced) -> Result<usize, NotDone> {
+    let writer = writer(server, policy());
+    match writer.free(it, false).await? {
+        Some(freed) => {
+            let stop = CancellationToken::new();
+            writer.release(&it.pool, freed.reservation, &stop).await
+        }
+        None => Ok(0),
+    }
+}
+
+/// A room with a row that cannot be read, and what is found of it.
+async fn with_unreadable(row: Value) -> (Server, Forced) {
+    let (server, _beat) = room(&[]);
+    server.edit("ippools", NS, POOL, |pool| {
+        pool["spec"]["allocations"] = json!({ "5": row });
+    });
+    let found = forced(&server, "10.0.0.5").await.unwrap();
+    assert!(!found.is_readable, "{found:?}");
+    (server, found)
+}
 
 /// A server with a definition, a pool of these rows with reservations, and a node that is at work.
 fn room(rows: &[(u64, &str)]) -> (Server, Beat) {

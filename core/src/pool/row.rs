@@ -57,7 +57,7 @@ pub enum Unreadable {
     #[error("it has an unknown field {0:?}")]
     ExtraField(Box<str>),
     /// Its field `ipamclaimref` names an IPAMClaim (whereabouts pull request #742): the address outlives the pod.
-    #[error("it belongs to IPAMClaim {0}, and whereabouts frees it when that is gone")]
+    #[error("it belongs to IPAMClaim {}, and whereabouts frees it when that is gone", excerpt(.0))]
     IpamClaim(Box<str>),
     /// The podref is empty or not `namespace/name`.
     #[error("it names no pod: its podref is missing, or not exactly namespace/name")]
@@ -153,7 +153,7 @@ impl Unreadable {
         let claim = value.as_str().filter(|claim| !claim.is_empty());
         Some(match claim {
             Some(claim) if name == "ipamclaimref" && others.len() == 1 => {
-                Self::IpamClaim(excerpt(claim).into())
+                Self::IpamClaim(claim.into())
             }
             _ => Self::ExtraField(excerpt(name).into()),
         })

@@ -99,6 +99,7 @@ fn the_right_to_list_resource_claims_comes_with_the_flag(
 #[case("flags.collect-empty-pools=true", true)]
 #[case("flags.collect-empty-pools=false", false)]
 #[case("flags.collect-empty-pools=true,dryRun=true", false)]
+#[case("flags.grace=5m", false)]
 fn the_right_to_delete_pools_comes_with_the_flag(#[case] flags: &str, #[case] granted: bool) {
     let all = installed(&["--set", flags]);
     let roles = all.values().filter(|it| it["kind"] == "ClusterRole");
