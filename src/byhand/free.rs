@@ -261,7 +261,7 @@ impl Writer {
             Err(error) if error.answer() == Answer::Unclear => {
                 let podrefs: BTreeSet<_> = it.podref.iter().cloned().collect();
                 let now = self.context.pools.observe(&it.pool, &podrefs).await?;
-                let rows = now.iter().flat_map(|now| now.rows());
+                let rows = now.iter().flat_map(ObservedPool::rows);
                 match rows.into_iter().find(|it| it.key() == row.key()) {
                     None => Ok(()),
                     Some(there) if there.stored() == row.stored() => Err(error.into()),
