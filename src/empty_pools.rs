@@ -1,8 +1,8 @@
 //! Deletes pools that nobody needs any more, where `--collect-empty-pools` asks for it.
 //!
-//! Such a pool has had no row, and no network attachment definition has led to it, for a day. No row is lost: the API
-//! server deletes the pool only if nobody has written it since it was read without rows. Whereabouts makes a pool anew
-//! when it needs one.
+//! ipgc reads all pools each hour. It deletes a pool that had the same uid and resourceVersion, no row, and no network
+//! attachment definition in all reads that succeeded within at least a day. No row is lost: the API server deletes the pool
+//! only if nobody has written it since it was read without rows. Whereabouts makes a pool anew when it needs one.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -21,7 +21,7 @@ use crate::{
 
 /// The time between two looks at all pools.
 const BETWEEN_LOOKS: Duration = Duration::from_hours(1);
-/// So many pools are deleted after one look at the most: each is read once more before.
+/// At most so many pools are deleted in an hour: before each deletion all pools and definitions are read again.
 const MOST: usize = 20;
 /// How long a pool has to be seen empty and unreferenced, without a write to it.
 const A_DAY: Duration = Duration::from_hours(24);

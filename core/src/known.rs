@@ -58,7 +58,7 @@ pub struct Evidence {
     pub claims: KnownResourceClaims,
     /// How many sweeps have told what they found.
     pub sweeps: u64,
-    /// Since when the API server's data has not gone back in time: no evidence from before counts.
+    /// The last time that a restoration of etcd was noticed. No evidence from before it counts.
     trusted_since: Moment,
 }
 
@@ -215,9 +215,9 @@ impl Evidence {
         }
     }
 
-    /// The API server's data went back in time: all that was seen is forgotten, as by a restart. To count it as a gap
-    /// in the watch would not do, for a good end that was seen stays good over a gap, and whoever ended so may be there
-    /// again.
+    /// The API server's data went back in time: all that was seen is forgotten, as by a restart. It is more than a gap in
+    /// the watch. After a gap, an end that proves that the sandbox stopped stays valid; after a restoration of etcd that pod
+    /// may exist again.
     pub fn distrust(&mut self, now: Moment) {
         self.trusted_since = now;
         self.pods.distrust(now);
@@ -288,8 +288,8 @@ impl Evidence {
         })
     }
 
-    /// The nodes that verdicts on these rest on, as far as the watch of nodes tells, which may be dead: those that count
-    /// as at work, gone or fenced. `pool` is where the rows are.
+    /// The nodes that must be read anew before these podrefs are judged. The watch of nodes may be dead, so nodes are read
+    /// that it shows as at work, gone or fenced. `pool` is where the rows are.
     pub fn nodes_to_read<'k>(
         &self,
         pool: &PoolKey,
@@ -302,7 +302,7 @@ impl Evidence {
         let nodes = &self.nodes;
         let mut names = BTreeSet::new();
         let mut waits = BTreeSet::new();
-        // Whose node is not silent may have got the address from a pod that ended on another.
+        // A pod on a node that is not silent may have got the address from a pod that ended on another node.
         names.extend(others.nodes());
         for (podref, known) in known.filter(|(_, known)| !known.needs_no_node()) {
             // Where the pod's own end is proof, no node is needed.
@@ -339,15 +339,15 @@ impl Evidence {
         self.listed(seen)
     }
 
-    /// The same of one that is remembered. Sweeps forget a reservation that has a row by now.
-    pub fn see_reservation_again(
+    /// The same, but only for a reservation that is already remembered: sweeps forget one that has a row by now.
+    pub fn recall_reservation(
         &mut self,
         reservation: &Reservation,
         now: Moment,
     ) -> Option<Sighting> {
         let content = (&reservation.podref, &reservation.resource_version);
         let seen = &mut self.first_seen;
-        let seen = seen.see_object_again(&reservation.uid, &content, now)?;
+        let seen = seen.recall_object(&reservation.uid, &content, now)?;
         Some(self.listed(seen))
     }
 

@@ -1,8 +1,9 @@
 //! When a row was first seen as it is now.
 //!
 //! Rows bear no time. Where nobody saw the incarnation that wrote a row, its wait begins with the
-//! first observation of the unchanged row; and a row that was seen while its pod was proven absent
-//! is not the one of a pod that came back later. Kept for rows that may go, and for nothing else.
+//! first observation of the unchanged row. If a row was observed while its pod was proven absent, a
+//! pod of that name that comes back later did not write it. Sightings are kept only for rows and
+//! reservations that may be freed.
 
 use std::{
     collections::BTreeMap,
@@ -60,8 +61,9 @@ impl Sightings {
         self.note(uid, "", fingerprint(content), now).sighting
     }
 
-    /// The same of an object that is remembered. While it is as it was, this look keeps it in memory no longer.
-    pub fn see_object_again(
+    /// The same, but only for an object that is already remembered. If the object is unchanged, this does not extend the
+    /// time for which it is remembered.
+    pub fn recall_object(
         &mut self,
         uid: &str,
         content: &impl Hash,

@@ -50,7 +50,7 @@ impl Look {
         Self { report, blind }
     }
 
-    /// Keeps the findings of the look before that an object may hide which cannot be read: an error is never absence.
+    /// Adds the findings of the look before that an unreadable object may hide. Else an error would be told as `gone`.
     pub fn keep(&mut self, before: &Self) {
         let mut kept = by_subject(&before.report);
         kept.retain(|_, finding| self.may_hide(finding));

@@ -53,9 +53,9 @@ fn kept(verdict: Verdict) -> NotDone {
 }
 
 impl Writer {
-    /// Removes what a person forced, if it is as it was and may still go. A reservation that can be judged is only judged:
-    /// that one, and the reservation of a row that is gone, is then to be [released](Self::release). With `dry_run`
-    /// nothing is sent that changes anything.
+    /// Frees the row that a person forced, if it is unchanged and may go. A reservation without a row is only judged here.
+    /// If the result is `Some`, [`release`](Self::release) deletes the reservation that it names. With `dry_run` nothing is
+    /// written.
     ///
     /// # Errors
     /// Why not.
@@ -95,9 +95,9 @@ impl Writer {
         Ok(None)
     }
 
-    /// Takes a reservation away: it is claimed, its pod is proven absent after the claim, and it is deleted. Where a pod may
-    /// accept it, that waits until no ADD is at work that accepted it before the claim. `Some` is how many were deleted.
-    /// A claim that `stop` leaves is ended by a collector.
+    /// Claims the reservation, proves its pod absent, and deletes it. If a pod of that name may return, the deletion waits
+    /// `--add-budget`: an ADD may have accepted the reservation before the claim. The result is the number of deleted
+    /// reservations. If `stop` ends it early, a collector finishes the claim.
     ///
     /// # Errors
     /// Why it is left.

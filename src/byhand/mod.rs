@@ -1,7 +1,8 @@
 //! Decisions of a person: which rows and reservations are to go.
 //!
-//! A person picks, and may say that no sandbox answers. Whether a pod is there who needs an address is never
-//! theirs to say: that is proven, after the row was observed, and rows are removed by the same patches as ever.
+//! The person names the address and states that no sandbox answers on it. This statement replaces the wait and the
+//! breaker, not the proof: ipgc observes the row, and then proves that its pod is absent, or that the pod runs and does
+//! not report the address. The patch is that of a collector.
 //! Nothing here asks anybody or prints.
 
 pub mod force;

@@ -27,7 +27,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Free this address, whatever its row waits for; it is shown what is known, and the address has to be typed
+    /// Free this address without its wait. ipgc shows what it knows of the address, and then asks to type it
     #[arg(long, value_name = "IP", num_args = 1.., required = true, add = Wanted::Addresses.completer())]
     force: Vec<IpAddr>,
 

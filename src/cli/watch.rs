@@ -1,6 +1,6 @@
 //! `ipgc watch`: the findings of `ipgc audit`, and then how they change.
 //!
-//! A look that fails tells nothing: what was known stays known. Nothing is written but lines.
+//! If a look fails, no change is printed, and the findings of the last look stay. The command only reads the cluster.
 
 use std::{
     io::{self, BufWriter, Write, stderr, stdout},
@@ -63,7 +63,7 @@ pub(super) fn main(args: &Args) -> Ended {
     let (live, mut watch) = (args.source.clone(), args.watch.clone());
     watch.policy = live.waits.policy();
     let (send, ended) = oneshot::channel();
-    // A reader that rests holds up the thread that writes, and must not hold up a signal.
+    // If the reader of stdout pauses (a pager), a write blocks. So the writer has its own thread, and signals still work.
     let looking = move || {
         let result = block_on(async {
             let (client, scan) = live.scan(watch.filter.selector.clone()).await?;

@@ -27,7 +27,7 @@ pub(super) struct Gather {
     selector: Option<Selector>,
     /// The objects that were taken in.
     names: HashSet<(Kind, Box<str>)>,
-    /// Whether an object may be there twice, as in a list and in a file of its own: then the first one counts.
+    /// Whether the input is a directory or an archive of many files, in which an object may be twice: the first one counts.
     pub(super) is_gathered: bool,
     /// Whether only pools without rows are kept: all others may be many.
     pub(super) only_empty: bool,
@@ -173,7 +173,7 @@ impl Gather {
         Ok(())
     }
 
-    /// Whether an object was not taken in yet. Two states of one object are none.
+    /// Whether the object is new. A second one is an error unless the input is gathered: nobody knows which is current.
     fn once(&mut self, kind: Kind, name: &str) -> Result<bool, String> {
         if self.names.insert((kind, name.into())) {
             return Ok(true);
@@ -184,7 +184,7 @@ impl Gather {
         }
         let (_, kind) = kind.type_of();
         Err(format!(
-            "{kind} {name} is in the input twice: two states of one object are none"
+            "{kind} {name} is in the input twice, and nobody knows which one is current"
         ))
     }
 

@@ -101,7 +101,8 @@ fn the_right_to_list_resource_claims_comes_with_the_flag(
 #[case("flags.collect-empty-pools=true,dryRun=true", false)]
 #[case("flags.grace=5m", false)]
 fn the_right_to_delete_pools_comes_with_the_flag(#[case] flags: &str, #[case] granted: bool) {
-    let all = installed(&["--set", flags]);
+    let args = flags.split(',').flat_map(|flag| ["--set", flag]);
+    let all = installed(&args.collect::<Vec<_>>());
     let roles = all.values().filter(|it| it["kind"] == "ClusterRole");
     let rules = roles.flat_map(|role| role["rules"].as_array().unwrap());
     let of_pools: Vec<_> = rules

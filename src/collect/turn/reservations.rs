@@ -32,14 +32,14 @@ use crate::{
 };
 
 impl Turn<'_> {
-    /// The reservations follow their rows, those of earlier tries included; and those that had no
-    /// row.
+    /// Frees the reservations of rows that this turn or an earlier try removed, and those that had no row. The latter are
+    /// judged here first.
     pub(super) async fn free_reservations(&mut self, releaser: &Arc<Releaser>) {
         let claimed = self.batch.claimed();
         let orphans = [self.orphans(&claimed).await, claimed.clone()].concat();
         let mut wanted = orphans.clone();
         wanted.extend(self.batch.gone(|podref, removed| {
-            // Since an earlier try its pod was given the address again.
+            // If the pod has a row with this address in another sandbox, it was given the address again since an earlier try.
             let row = &removed.content;
             let now = self.sandboxes.get(&(podref.clone(), row.address));
             let is_back = now.is_some_and(|sandbox| *sandbox != row.sandbox);
@@ -200,8 +200,8 @@ impl Turn<'_> {
         wanted
     }
 
-    /// That no row of its network has its address was seen by the sweep, maybe long ago: it is looked
-    /// at again.
+    /// Only the sweep saw that no row of the network has the address, and that may be long ago. So the pools are read
+    /// again, and a reservation whose address has a row by now is kept.
     async fn retain_free(&mut self, wanted: &mut Vec<Wanted>) {
         let namespace = Some(self.key.namespace.as_str());
         let addresses = wanted.iter().map(|wanted| wanted.row.address).collect();
@@ -255,7 +255,7 @@ impl Turn<'_> {
         }
         let now = self.context.clock.now();
         // A sweep finds it again if it is alone.
-        let sighting = self.context.evidence().see_reservation_again(found, now)?;
+        let sighting = self.context.evidence().recall_reservation(found, now)?;
         let mut here = RowCount::default();
         here.add(found.interface.as_deref().and_then(InterfaceTag::of));
         let known = self.context.known(podref, self.batch.ends(podref), here);
