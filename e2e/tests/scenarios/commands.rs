@@ -258,6 +258,8 @@ async fn what_a_silent_node_holds_goes_once_a_person_vouches_for_it() -> Result<
     let [held] = &found(&scene, Problem::HeldUnfenced).await?[..] else {
         panic!("not one finding");
     };
+    // The statement has to be of a later second than the node's silence.
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     let done = paste(cluster, held).await?;
     assert!(done.status.success(), "{done:?}");
     assert_eq!(found(&scene, Problem::HeldUnfenced).await?, []);
