@@ -250,7 +250,7 @@ fn an_end_before_the_pods_birth_does_not_count(#[case] born: Option<u64>, #[case
             end: Some(other),
             has_id: false,
         }],
-        ..Known::of(&[own]).seen(0).on(at_work())
+        ..Known::of(&[own]).seen(1).on(at_work())
     };
     assert_eq!(
         stale(verdict(&Presence::Absent, &known)).is_free(at(NOW)),
@@ -378,7 +378,7 @@ fn left_the_network() -> Known {
             ..living("uid-1")
         }),
         definitions: definitions(&[("default/nad", RED), ("default/local", HOST_LOCAL)]),
-        ..Known::default().seen(0).on(at_work())
+        ..Known::default().seen(1).on(at_work())
     }
 }
 

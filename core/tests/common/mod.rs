@@ -280,12 +280,12 @@ impl Known {
         }
     }
 
-    /// The row was first seen as it is in this second.
+    /// The row was first seen as it is in this second. In second 0 its pod was proven absent, too.
     pub fn seen(self, second: u64) -> Self {
         Self {
             sighting: Some(Sighting {
                 first: at(second),
-                while_absent: None,
+                while_absent: (second == 0).then_some(at(0)),
             }),
             ..self
         }
