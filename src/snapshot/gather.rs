@@ -109,18 +109,16 @@ impl Gather {
                     if !self.once(kind, &pool.key().to_string())? {
                         return Ok(());
                     }
-                    // One with a finalizer goes later, and may have rows by then.
-                    let may_go = |metadata: &ObjectMeta| {
-                        let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
-                        finalizers.is_empty()
-                    };
-                    if pool.total_rows == 0
-                        && let Some(version) = Some(metadata_of(text))
-                            .filter(may_go)
-                            .and_then(|metadata| metadata.resource_version)
-                    {
-                        let empty = &mut self.snapshot.empty_pools;
-                        empty.insert(pool.key().clone(), version.into());
+                    if pool.total_rows == 0 {
+                        let metadata = metadata_of(text);
+                        // One with a finalizer goes later, and may have rows by then.
+                        let is_held = metadata.finalizers.is_some_and(|it| !it.is_empty());
+                        if let Some(version) = metadata.resource_version
+                            && !is_held
+                        {
+                            let empty = &mut self.snapshot.empty_pools;
+                            empty.insert(pool.key().clone(), version.into());
+                        }
                     }
                     if pool.total_rows == 0 || !self.only_empty {
                         self.snapshot.pools.push(text.into());
