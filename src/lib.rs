@@ -31,7 +31,8 @@
 //! | [`vitals`], [`metrics`], [`admin`] | a run as it is seen from outside; its metrics; probes and metrics over HTTP |
 //! | [`snapshot`] | the present state of a cluster, gathered once from the API server or from files |
 //! | [`audit`] | judgement of a snapshot: reports and explanations |
-//! | [`byhand`] | what a person decides: rows that are to go, reservations that are to be made |
+//! | [`byhand`] | frees a row or reservation that a person forced |
+//! | [`empty_pools`] | deletes pools that nobody needs |
 //! | [`config`], [`run`], [`once`] | settings; start, stop, and the state of a run; a run that ends by itself |
 //! | [`cli`] | the command line |
 //!
