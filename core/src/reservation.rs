@@ -7,6 +7,7 @@
 
 use std::net::IpAddr;
 
+use jiff::Timestamp;
 use json_patch::Patch;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -36,6 +37,8 @@ pub struct Reservation {
     pub uid: String,
     /// `metadata.resourceVersion`.
     pub resource_version: String,
+    /// `metadata.creationTimestamp`. No rule judges by it.
+    pub created: Option<Timestamp>,
     /// `spec.podref`; empty where there is none, as under the CRD of whereabouts before 0.5, which drops it.
     pub podref: String,
     /// `spec.ifname`, where there is one.
@@ -62,6 +65,7 @@ struct Metadata {
     name: String,
     uid: String,
     resource_version: String,
+    creation_timestamp: Option<Timestamp>,
     annotations: Option<Annotations>,
 }
 
@@ -103,6 +107,7 @@ impl Reservation {
             name: metadata.name,
             uid: metadata.uid,
             resource_version: metadata.resource_version,
+            created: metadata.creation_timestamp,
             has_annotations: metadata.annotations.is_some(),
             claimed_from: metadata.annotations.and_then(|it| it.claimed_from),
         })

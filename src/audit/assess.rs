@@ -186,6 +186,17 @@ impl<'s> Assessor<'s> {
         }
     }
 
+    /// So many seconds ago the reservation of a stale row was created.
+    pub fn stale_seconds(&self, it: &Judged<'_>) -> Option<u64> {
+        let (place, address, _) = (it.place?, it.address?, it.stale()?);
+        let own = self
+            .snapshot
+            .reservations_of(&place.key.namespace, &place.networks, address)
+            .find(|(_, reserved)| reserved.owner() == it.owner())?;
+        let age = self.present?.duration_since(own.1.created?);
+        u64::try_from(age.as_secs()).ok()
+    }
+
     /// The reservations without a row.
     pub fn orphans(&self) -> Vec<Judged<'_>> {
         let mut known = KnownNetworks::default();

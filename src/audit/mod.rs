@@ -204,7 +204,7 @@ impl Audit<'_> {
                 Verdict::Unknown(Unknown::NoProof(_)) => self.unproven += 1,
                 _ => {}
             }
-            counted.count(&it);
+            counted.count(&it, assessor);
             rows.extend(it.address.map(|address| (address, it.verdict.word())));
             self.findings.extend(assessor.finding(&it));
             self.findings.extend(assessor.unreserved(&it));

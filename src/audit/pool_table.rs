@@ -69,7 +69,8 @@ pub fn write_pools(report: &Report, look: Look, writer: &mut impl io::Write) -> 
 
 fn titles(look: Look) -> Vec<String> {
     let all = [
-        "POOL", "NETWORK", "SIZE", "LIVE", "HELD", "STALE", "UNKNOWN", "FREE", "FULL", "WAITS",
+        "POOL", "NETWORK", "SIZE", "LIVE", "HELD", "STALE", "UNKNOWN", "FREE", "FULL", "OLDEST",
+        "WAITS",
     ];
     let mut all: Vec<_> = all.map(str::to_owned).into();
     if look.wide {
@@ -89,6 +90,7 @@ fn cells(title: String, pool: &PoolUsage, look: Look) -> Vec<String> {
     cells.extend(pool.split.signs().map(|(_, count)| count.to_string()));
     cells.push(shown(number(pool.free)));
     cells.push(shown(full(pool.free, pool.size)));
+    cells.push(shown(pool.oldest_stale_seconds.map(age)));
     cells.push(shown(waits(pool, look)));
     cells
 }
@@ -117,6 +119,16 @@ fn full(free: Option<u64>, size: Option<u64>) -> Option<String> {
     let (free, size) = free.zip(size.filter(|size| *size > 0))?;
     let taken = size.saturating_sub(free);
     Some(format!("{}%", u128::from(taken) * 100 / u128::from(size)))
+}
+
+/// An age in its largest unit, rounded down.
+fn age(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7_200 => format!("{}m", seconds / 60),
+        7_200..172_800 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
 }
 
 /// The time until the last stale row goes, and the nodes that hold others.

@@ -62,10 +62,11 @@ fn limited(count: u128) -> u64 {
 }
 
 impl PoolUsage {
-    /// Counts a row, and for what it waits.
-    pub(super) fn count(&mut self, it: &Judged<'_>) {
+    /// Counts a row, for what it waits, and since when its address is taken if it is stale.
+    pub(super) fn count(&mut self, it: &Judged<'_>, assessor: &Assessor<'_>) {
         *self.split.of(it.verdict.word()) += 1;
         self.wait_seconds = self.wait_seconds.max(it.wait_seconds());
+        self.oldest_stale_seconds = self.oldest_stale_seconds.max(assessor.stale_seconds(it));
         for node in it.holding() {
             // In an outage a thousand nodes may hold each of many thousand rows.
             if self.nodes.len() < NODES && !self.nodes.iter().any(|it| **it == **node) {

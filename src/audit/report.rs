@@ -107,6 +107,10 @@ pub struct PoolUsage {
     /// So many seconds from now the last of its stale rows would be freed by a collector that begins to look now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_seconds: Option<u64>,
+    /// So many seconds ago the oldest reservation of its stale and unfenced rows was created: since when the address is
+    /// taken. A row itself bears no time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oldest_stale_seconds: Option<u64>,
     /// The nodes that hold its unfenced rows, sixteen of them at the most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,

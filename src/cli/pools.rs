@@ -47,9 +47,10 @@ pub struct Args {
 
 const EXAMPLES: &str = "\
 The fullest pool comes first, and below it parts of its range that some definitions hand out. HELD are unreported and
-unfenced rows. WAITS is the time until an ipgc that starts now would have freed the last stale row, and the nodes that
-hold rows. How long a row has been stale is known to a running ipgc only: its metric ipgc_oldest_stale_seconds. -o json
-and yaml are the report of ipgc audit without its findings.
+unfenced rows. OLDEST is the age of the oldest reservation of a stale or unfenced row; how long the row has been
+stale is known to a running ipgc only (its metric ipgc_oldest_stale_seconds). WAITS is the time until an ipgc that
+starts now would have freed the last stale row, and the nodes that hold rows. -o json and yaml are the report of ipgc
+audit without its findings.
 
 Exit code: 0 printed, 2 error
 

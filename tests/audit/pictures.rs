@@ -17,18 +17,42 @@ fn asked(file: &File, args: &[&str]) -> (i32, String, String) {
 fn pools_are_lines_with_bars() {
     let (code, stdout, stderr) = asked(&dump(&shop()), &["pools"]);
     assert_eq!((code, &*stderr), (0, ""));
-    let bar = format!("█▒{}", "·".repeat(21));
+    let bar = format!("█▒{}", "·".repeat(12));
     assert_eq!(
         stdout,
         format!(
             "\
-POOL                  NETWORK       SIZE   LIVE   HELD   STALE   UNKNOWN   FREE   FULL   WAITS   USE
-default/10.0.0.0-24   default/net   254    1      0      1       0         252    0%     3m30s   {bar}
+POOL                  NETWORK       SIZE   LIVE   HELD   STALE   UNKNOWN   FREE   FULL   OLDEST   WAITS   USE
+default/10.0.0.0-24   default/net   254    1      0      1       0         252    0%     0s       3m30s   {bar}
 
 █ live, ▓ held, ▒ stale, ? unknown, · free
 "
         )
     );
+}
+
+/// A row bears no time: its reservation does, if it is of the same pod.
+#[rstest]
+#[case::days("2026-01-01T00:00:00Z", "default/gone", "3d")]
+#[case::hours("2026-01-03T00:00:00Z", "default/gone", "25h")]
+#[case::later_than_the_pods("2026-01-05T00:00:00Z", "default/gone", "-")]
+#[case::of_another_pod("2026-01-01T00:00:00Z", "default/other", "-")]
+fn the_age_of_the_oldest_stale_row_is_that_of_its_reservation(
+    #[case] created: &str,
+    #[case] podref: &str,
+    #[case] age: &str,
+) {
+    let server = shop();
+    server.edit("pods", NS, "web-1", |pod| {
+        pod["metadata"]["creationTimestamp"] = "2026-01-04T01:30:00Z".into();
+    });
+    reserve(&server, "10.0.0.2", podref);
+    server.edit("overlappingrangeipreservations", NS, "10.0.0.2", |it| {
+        it["metadata"]["creationTimestamp"] = created.into();
+    });
+    let (_, stdout, _) = asked(&dump(&server), &["pools"]);
+    let line: Vec<_> = stdout.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(line[8..10], ["0%", age], "{stdout}");
 }
 
 /// A part of a range, as some definitions hand it out, stands below its pool.
