@@ -116,14 +116,14 @@ impl Batch {
     /// A rejected patch removed nothing: rows that are gone later, others removed.
     pub fn forget_attempt(&mut self, releases: &[Release<'_>]) {
         let keys: HashSet<_> = releases.iter().map(|release| release.row().key()).collect();
-        self.retain(|removed| removed.confirmed || !keys.contains(removed.row.key()));
+        self.retain(|removed| removed.confirmed || !keys.contains(&*removed.key));
     }
 
     /// The patch was answered with 200: its rows are gone.
     #[must_use]
     pub fn confirm(&mut self, releases: &[Release<'_>]) -> Vec<(PodRef, Removed)> {
         let keys: HashSet<_> = releases.iter().map(|release| release.row().key()).collect();
-        self.confirm_if(|removed| keys.contains(removed.row.key()))
+        self.confirm_if(|removed| keys.contains(&*removed.key))
     }
 
     /// The pool is gone, and with it every row whose removal was asked for.
@@ -140,13 +140,13 @@ impl Batch {
         // The same owner with another content: a successor adopted the row. Whether it was ever
         // gone nobody can tell, so it is not ours to report, nor is its reservation.
         let adopted = |removed: &Removed| {
-            rows.get(removed.row.key()).is_some_and(|row| {
+            rows.get(&*removed.key).is_some_and(|row| {
                 row.podref_text() == Some(removed.content.podref.as_str())
-                    && row.stored() != removed.row.stored()
+                    && row.content().ok() != Some(&removed.content)
             })
         };
         self.retain(|removed| removed.confirmed || !adopted(removed));
-        self.confirm_if(|removed| !rows.contains_key(removed.row.key()))
+        self.confirm_if(|removed| !rows.contains_key(&*removed.key))
     }
 
     /// Something about each row that is gone and whose reservation is not done, this turn's and

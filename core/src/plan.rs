@@ -62,9 +62,21 @@ pub enum Input {
 pub struct Found {
     /// The pools with rows that may go, and the names of reservations of the owner that have no
     /// row in their network.
-    pub pools: BTreeMap<PoolKey, BTreeSet<String>>,
+    pub pools: Vec<(PoolKey, Vec<String>)>,
     /// All rows of the owner, where its pod lives and a row of it may be left of another sandbox.
     pub siblings: Option<Arc<[RowContent]>>,
+}
+
+impl Found {
+    /// This pool, which has work for the owner: the names of reservations without a row.
+    pub fn in_pool(&mut self, pool: PoolKey) -> &mut Vec<String> {
+        let at = self.pools.iter().position(|(known, _)| *known == pool);
+        let at = at.unwrap_or_else(|| {
+            self.pools.push((pool, Vec::new()));
+            self.pools.len() - 1
+        });
+        &mut self.pools[at].1
+    }
 }
 
 /// Something to be done or told.
@@ -269,7 +281,7 @@ impl Planner {
                     return vec![Effect::LeftToSweep(None)];
                 }
                 let work = Work {
-                    orphans,
+                    orphans: orphans.into_iter().collect(),
                     siblings: siblings.clone(),
                     ..Work::default()
                 };

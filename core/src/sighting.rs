@@ -6,7 +6,7 @@
 //! reservations that may be freed.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map::Entry},
     hash::{DefaultHasher, Hash, Hasher},
     time::Duration,
 };
@@ -29,17 +29,19 @@ struct Seen {
     last: Moment,
 }
 
-/// All sightings, by the uid of a pool and the key of a row in it.
+/// All sightings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Sightings {
+    /// By the uid of a pool and the key of a row in it.
     by_pool: BTreeMap<Box<str>, BTreeMap<Box<str>, Seen>>,
+    /// Of reservations, by their uids.
+    objects: BTreeMap<Box<str>, Seen>,
 }
 
 impl Sightings {
     /// Notes that a row of this pool was observed at `now`.
     pub fn see(&mut self, pool_uid: &str, row: &Row, now: Moment) -> Sighting {
-        self.note(pool_uid, row.key(), fingerprint(row.stored()), now)
-            .sighting
+        self.note(pool_uid, row, now).sighting
     }
 
     /// Notes that a row that is remembered was observed again, as it was. Others stay forgotten.
@@ -51,14 +53,15 @@ impl Sightings {
 
     /// Notes that the pod of a row was proven absent by `now`, after the row was observed.
     pub fn see_absent(&mut self, pool_uid: &str, row: &Row, now: Moment) {
-        let seen = self.note(pool_uid, row.key(), fingerprint(row.stored()), now);
+        let seen = self.note(pool_uid, row, now);
         seen.sighting.while_absent.get_or_insert(now);
     }
 
     /// Notes that an object which is no row was observed: a reservation, by its uid and what
     /// it said.
     pub fn see_object(&mut self, uid: &str, content: &impl Hash, now: Moment) -> Sighting {
-        self.note(uid, "", fingerprint(content), now).sighting
+        let seen = &mut self.objects;
+        see(seen.entry(uid.into()), fingerprint(content), now).sighting
     }
 
     /// The same, but only for an object that is already remembered. If the object is unchanged, this does not extend the
@@ -69,7 +72,7 @@ impl Sightings {
         content: &impl Hash,
         now: Moment,
     ) -> Option<Sighting> {
-        let seen = *self.by_pool.get(uid)?.get("")?;
+        let seen = *self.objects.get(uid)?;
         let is_same = seen.content == fingerprint(content);
         Some(if is_same {
             seen.sighting
@@ -84,41 +87,54 @@ impl Sightings {
         (seen.content == fingerprint(row.stored())).then_some(seen.sighting)
     }
 
-    fn note(&mut self, pool_uid: &str, key: &str, content: u64, now: Moment) -> &mut Seen {
-        let new = Seen {
-            content,
-            sighting: Sighting {
-                first: now,
-                while_absent: None,
-            },
-            last: now,
-        };
+    /// The first observation of the row that has this key.
+    pub fn first(&self, pool_uid: &str, key: &str) -> Option<Moment> {
+        let seen = self.by_pool.get(pool_uid)?.get(key)?;
+        Some(seen.sighting.first)
+    }
+
+    fn note(&mut self, pool_uid: &str, row: &Row, now: Moment) -> &mut Seen {
         let rows = self.by_pool.entry(pool_uid.into()).or_default();
-        let seen = rows.entry(key.into()).or_insert(new);
-        if seen.content != content {
-            *seen = new;
-        }
-        seen.last = now;
-        seen
+        see(rows.entry(row.key().into()), fingerprint(row.stored()), now)
     }
 
     /// Forgets what was not seen for `keep`.
     pub fn forget(&mut self, keep: Duration, now: Moment) {
+        let is_kept = |seen: &Seen| now.since(seen.last) < keep;
         self.by_pool.retain(|_, rows| {
-            rows.retain(|_, seen| now.since(seen.last) < keep);
+            rows.retain(|_, seen| is_kept(seen));
             !rows.is_empty()
         });
+        self.objects.retain(|_, seen| is_kept(seen));
     }
 
-    /// How many rows are remembered.
+    /// How many rows and reservations are remembered.
     pub fn len(&self) -> usize {
-        self.by_pool.values().map(BTreeMap::len).sum()
+        let rows: usize = self.by_pool.values().map(BTreeMap::len).sum();
+        rows + self.objects.len()
     }
 
     /// Whether none is.
     pub fn is_empty(&self) -> bool {
-        self.by_pool.is_empty()
+        self.len() == 0
     }
+}
+
+fn see<'s>(entry: Entry<'s, Box<str>, Seen>, content: u64, now: Moment) -> &'s mut Seen {
+    let new = Seen {
+        content,
+        sighting: Sighting {
+            first: now,
+            while_absent: None,
+        },
+        last: now,
+    };
+    let seen = entry.or_insert(new);
+    if seen.content != content {
+        *seen = new;
+    }
+    seen.last = now;
+    seen
 }
 
 fn fingerprint(content: &impl Hash) -> u64 {

@@ -13,7 +13,7 @@ use crate::{
     fact::Fact,
     judge::{Release, Stale},
     podref::PodRef,
-    pool::{Row, RowContent},
+    pool::RowContent,
 };
 
 /// How a pool was found.
@@ -49,9 +49,9 @@ pub type Works = BTreeMap<PodRef, Work>;
 /// A row whose removal was asked for. Made from a [`Release`] and from nothing else.
 #[derive(Clone, Debug)]
 pub struct Removed {
+    /// The key of the row.
+    pub key: Box<str>,
     /// The row as it was observed.
-    pub row: Row,
-    /// Its content.
     pub content: RowContent,
     /// Why it had to go.
     pub stale: Stale,
@@ -142,7 +142,7 @@ impl Work {
     ) {
         let routed = self.routes.iter().map(|route| route.network.clone());
         let removed = Removed {
-            row: release.row().clone(),
+            key: release.row().key().into(),
             content: release.content().clone(),
             stale: release.stale().clone(),
             completed,

@@ -356,7 +356,7 @@ impl<'l> Look<'l> {
                 }
             }
             let found = self.found.entry(row.podref.clone()).or_default();
-            found.pools.entry(key.clone()).or_default();
+            found.in_pool(key.clone());
         }
     }
 

@@ -41,7 +41,7 @@ impl Turn<'_> {
             counters.free(&removed.stale, trigger, took);
             info!(
                 pool = %self.key,
-                key = removed.row.key(),
+                key = &*removed.key,
                 address = %row.address,
                 podref = %row.podref,
                 uid,
@@ -67,8 +67,7 @@ impl Turn<'_> {
     fn known_since(&self, podref: &PodRef, removed: &Removed) -> Option<Moment> {
         let seen = || {
             let evidence = self.context.evidence();
-            let seen = evidence.first_seen.get(&self.pool_uid, &removed.row)?;
-            Some(seen.first)
+            evidence.first_seen.first(&self.pool_uid, &removed.key)
         };
         let last = self.batch.ends(podref).last();
         last.map(|ended| ended.at).or_else(seen)

@@ -58,11 +58,7 @@ impl Look<'_> {
                 .evidence()
                 .see_reservation(&orphan.reservation, now);
             let found = self.found.entry(orphan.owner).or_default();
-            found
-                .pools
-                .entry(orphan.pool)
-                .or_default()
-                .insert(orphan.reservation.name);
+            found.in_pool(orphan.pool).push(orphan.reservation.name);
         }
         self.add_leftovers(found.rows);
         Ok(())
@@ -141,7 +137,7 @@ impl Look<'_> {
                 let found = self.found.entry(podref).or_default();
                 found.siblings = Some(siblings);
                 for pool in pools {
-                    found.pools.entry(pool).or_default();
+                    found.in_pool(pool);
                 }
             }
         }
