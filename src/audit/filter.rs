@@ -26,7 +26,7 @@ pub struct Filter {
     #[arg(long, value_name = "NODE")]
     pub node: Option<String>,
 
-    /// Findings about pods with these labels only, as with kubectl; those that are gone have none
+    /// Findings about pods with these labels only, as with kubectl; pods that are gone have none
     #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = labels::parse)]
     pub selector: Option<Selector>,
 }

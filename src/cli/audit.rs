@@ -46,8 +46,7 @@ enum Output {
 const EXAMPLES: &str = "\
 Exit code: 0 nothing found, 1 findings (0 with --exit-zero), 2 error
 
---grace, --del-budget, --add-budget, --max-pod-grace, --leftover-grace and --keep-podref are to be the collector's: waits are reckoned
-with them.
+Give the collector's waits (--grace, ...) and --keep-podref: ipgc judges by them.
 
 Examples:
   ipgc audit                                 the cluster that kubectl uses

@@ -17,7 +17,7 @@ const SILENCE: Duration = Duration::from_secs(90);
 // Else its group would have the name of the command's own.
 #[group(skip)]
 pub struct Args {
-    /// Kubeconfig file; without it, what kubectl would use, or the pod's service account
+    /// Kubeconfig file; else what kubectl would use, or the pod's service account
     #[arg(long, env = "IPGC_KUBECONFIG", value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
@@ -25,8 +25,8 @@ pub struct Args {
     #[arg(long, env = "IPGC_CONTEXT", value_name = "NAME")]
     context: Option<String>,
 
-    /// Look for IPPools of the cluster in this namespace only; where it is not set, in the one that
-    /// WHEREABOUTS_NAMESPACE names, or else in all
+    /// Look at the cluster's IPPools in this namespace only; else in the one that WHEREABOUTS_NAMESPACE names, or in
+    /// all
     #[arg(long, env = "IPGC_POOL_NAMESPACE", value_name = "NAMESPACE")]
     pool_namespace: Option<String>,
 }

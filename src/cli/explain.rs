@@ -26,8 +26,7 @@ pub struct Args {
 const EXAMPLES: &str = "\
 Exit code: 0 explained, 2 nothing is known of it, or error
 
---grace, --del-budget, --add-budget, --max-pod-grace, --leftover-grace and --keep-podref are to be the collector's: waits are reckoned
-with them.
+Give the collector's waits (--grace, ...) and --keep-podref: ipgc judges by them.
 
 Examples:
   ipgc explain 10.0.0.7                 why is this address held?

@@ -40,17 +40,17 @@ pub struct Args {
     #[arg(short, long, conflicts_with = "files")]
     watch: bool,
 
-    /// With --watch: wait so long between two looks, at least 1s
+    /// With --watch: wait between two looks, at least 1s
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
     interval: Duration,
 }
 
 const EXAMPLES: &str = "\
-The fullest pool comes first, and below it parts of its range that some definitions hand out. HELD are unreported and
-unfenced rows. OLDEST is the age of the oldest reservation of a stale or unfenced row; how long the row has been
-stale is known to a running ipgc only (its metric ipgc_oldest_stale_seconds). WAITS is the time until an ipgc that
-starts now would have freed the last stale row, and the nodes that hold rows. -o json and yaml are the report of ipgc
-audit without its findings.
+The fullest pool comes first, and below it the parts of its range that some definitions hand out. HELD counts unreported
+and unfenced rows. OLDEST is the age of the oldest reservation of a stale or unfenced row; only a running ipgc knows how
+long the row has been stale (its metric ipgc_oldest_stale_seconds). WAITS is the time until an ipgc that starts now would
+have freed the last stale row, and the nodes that hold rows. -o json and yaml are the report of ipgc audit without its
+findings.
 
 Exit code: 0 printed, 2 error
 

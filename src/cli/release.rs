@@ -31,7 +31,7 @@ pub struct Args {
     #[arg(long, value_name = "IP", num_args = 1.., required = true, add = Wanted::Addresses.completer())]
     force: Vec<IpAddr>,
 
-    /// Where several networks hold an address: the pool, by its name or as NAMESPACE/NAME
+    /// If several networks hold an address: its pool, by its name or as NAMESPACE/NAME
     #[arg(long, value_name = "POOL")]
     pool: Option<String>,
 

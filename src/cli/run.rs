@@ -50,20 +50,18 @@ pub struct Args {
     #[command(flatten)]
     cluster: cluster::Args,
 
-    /// Wait after the end of a pod whose sandbox is known to be stopped; at least 1s
+    /// Wait after a pod's end that proves its sandbox stopped; at least 1s
     #[arg(long, env = "IPGC_COOLDOWN", value_name = "DURATION", default_value = "2s", value_parser = duration)]
     cooldown: Duration,
 
     #[command(flatten)]
     waits: waits::Args,
 
-    /// Treatment of addresses of a deleted pod whose node is silent and not fenced: hold, or
-    /// free-after=DURATION counted from the pod's end
+    /// Addresses of a deleted pod whose node is silent and not fenced: hold, or free-after=DURATION since the pod's end
     #[arg(long, env = "IPGC_UNFENCED", value_name = "POLICY", default_value = "hold", value_parser = unfenced)]
     unfenced: Unfenced,
 
-    /// Longest hold of an address whose pod nobody saw ending, on behalf of nodes that may still run
-    /// it: a duration, or forever
+    /// Longest hold of an address whose pod nobody saw end, for nodes that may still run it: a duration, or forever
     #[arg(long, env = "IPGC_UNWITNESSED_HOLD", value_name = "DURATION", default_value = "forever", value_parser = hold)]
     unwitnessed_hold: Hold,
 
@@ -71,11 +69,11 @@ pub struct Args {
     #[arg(long, env = "IPGC_SWEEP_INTERVAL", value_name = "DURATION", default_value = "5m", value_parser = duration)]
     sweep_interval: Duration,
 
-    /// More than this part of all addresses without a pod, whose ends nobody saw, opens the breaker
+    /// The breaker opens when more than this part of all addresses has no pod, and nobody saw these pods end
     #[arg(long, env = "IPGC_BREAKER_FRACTION", value_name = "FRACTION", default_value_t = 0.5, value_parser = fraction)]
     breaker_fraction: f64,
 
-    /// Only more than this many addresses open the breaker
+    /// Only more than this many such addresses open the breaker
     #[arg(
         long,
         env = "IPGC_BREAKER_MIN",
@@ -84,22 +82,20 @@ pub struct Args {
     )]
     breaker_min: usize,
 
-    /// While the breaker is open, such addresses are freed after so long, or when their pool is
-    /// acknowledged
+    /// While the breaker is open, such addresses are freed after this time, or when their pool is acknowledged
     #[arg(long, env = "IPGC_BREAKER_HOLD", value_name = "DURATION", default_value = "30m", value_parser = duration)]
     breaker_hold: Duration,
 
-    /// End after one look at all addresses, as soon as all is freed that may go at once or within --wait; a
-    /// summary is printed. The --listen address is not served
+    /// End after one look at all addresses, when all is freed that may go within --wait, and print a summary. --listen
+    /// is not served
     #[arg(long, env = "IPGC_ONCE")]
     once: bool,
 
-    /// With --once: how long to wait for addresses that may not go yet. Where nobody saw the pod end, that takes some
-    /// minutes
+    /// With --once: how long to wait for addresses that may not go yet
     #[arg(long, env = "IPGC_WAIT", value_name = "DURATION", default_value = "10m", requires = "once", value_parser = duration)]
     wait: Duration,
 
-    /// Take every decision and write nothing: what would be freed is logged
+    /// Decide everything and write nothing: the log tells what would be freed
     #[arg(long, env = "IPGC_DRY_RUN")]
     dry_run: bool,
 
@@ -108,8 +104,8 @@ pub struct Args {
     #[arg(long, env = "IPGC_RESOURCE_CLAIMS")]
     resource_claims: bool,
 
-    /// Also delete pools that for a day have had no row, no write, and no network attachment definition that leads to them.
-    /// Needs the right to delete IPPools. With --once none is
+    /// Also delete pools that for a day have had no row, no write, and no network attachment definition that leads to
+    /// them. Needs the right to delete IPPools; deletes none with --once
     #[arg(long, env = "IPGC_COLLECT_EMPTY_POOLS")]
     collect_empty_pools: bool,
 
@@ -126,7 +122,7 @@ pub struct Args {
     #[arg(long, env = "IPGC_WORKERS", value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: u16,
 
-    /// Free addresses only while holding the Lease ipgc; --leader-elect=false where there is one copy
+    /// Free addresses only while holding the Lease ipgc; --leader-elect=false if there is one copy
     #[arg(
         long,
         env = "IPGC_LEADER_ELECT",

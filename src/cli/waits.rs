@@ -17,30 +17,30 @@ use crate::{
 // Else its group would have the name of the command's own.
 #[group(skip)]
 pub struct Args {
-    /// Wait after an end that does not prove the sandbox to be stopped, besides the pod's termination grace period and
-    /// --del-budget
+    /// Wait after a pod's end that does not prove its sandbox stopped; added are the pod's termination grace period,
+    /// and --del-budget for each of its addresses
     #[arg(long, env = "IPGC_GRACE", value_name = "DURATION", default_value = "2m", value_parser = duration)]
     grace: Duration,
 
-    /// Time allowed for the CNI DEL of one address, part of the wait after a pod's end
+    /// Time for the CNI DEL of one address, see --grace
     #[arg(long, env = "IPGC_DEL_BUDGET", value_name = "DURATION", default_value = "1m", value_parser = duration)]
     del_budget: Duration,
 
-    /// Longest time of a CNI ADD: where a pod of the same name may come back, a reservation is deleted so long after it was
-    /// claimed
+    /// Longest time of a CNI ADD: if a pod of the same name may come back, its reservation is deleted this long after
+    /// the claim
     #[arg(long, env = "IPGC_ADD_BUDGET", value_name = "DURATION", default_value = "2m", value_parser = duration)]
     add_budget: Duration,
 
-    /// Cap of a pod's termination grace period within that wait
+    /// Longest termination grace period that counts, see --grace
     #[arg(long, env = "IPGC_MAX_POD_GRACE", value_name = "DURATION", default_value = "1h", value_parser = duration)]
     max_pod_grace: Duration,
 
-    /// Least wait for addresses that a pod which is there does not use, for those of static pods, whose
-    /// sandboxes do not end with their API object, and for reservations without a row
+    /// Least wait for addresses that a pod which is there does not use, for addresses of static pods, and for
+    /// reservations without a row
     #[arg(long, env = "IPGC_LEFTOVER_GRACE", value_name = "DURATION", default_value = "10m", value_parser = duration)]
     leftover_grace: Duration,
 
-    /// Never touch rows of these owners: a glob over namespace/name, may be given several times
+    /// Never touch rows of these owners: globs over namespace/name, separated by commas; may be repeated
     #[arg(
         long,
         env = "IPGC_KEEP_PODREF",

@@ -44,8 +44,7 @@ from the look before: appeared, changed, gone. A finding that comes and goes bet
 
 Exit code: 0 ended by SIGINT, SIGTERM or the end of its reader, 2 error
 
---grace, --del-budget, --add-budget, --max-pod-grace, --leftover-grace and --keep-podref are to be the collector's: waits are reckoned
-with them.
+Give the collector's waits (--grace, ...) and --keep-podref: ipgc judges by them.
 
 Examples:
   ipgc watch                                 the cluster that kubectl uses
@@ -93,8 +92,8 @@ pub struct Watch {
     #[arg(skip)]
     pub policy: Policy,
 
-    /// Wait so long between two looks, at least 1s. Each reads all pools, reservations, pods and nodes in pages, as
-    /// ipgc audit does: on a large cluster wait longer
+    /// Wait between two looks, at least 1s. Each reads all pools, reservations, pods and nodes: on a large cluster wait
+    /// longer
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
     pub interval: Duration,
 
