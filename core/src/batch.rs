@@ -9,6 +9,7 @@ use std::{
 };
 
 use crate::{
+    definitions::Networks,
     evidence::Ended,
     judge::{Cause, Release},
     known::{Evidence, Known},
@@ -99,7 +100,7 @@ impl Batch {
     pub fn note_attempt(
         &mut self,
         releases: &[Release<'_>],
-        networks: &BTreeSet<Option<Box<str>>>,
+        networks: &Arc<Networks>,
         living: impl Fn(&PodRef) -> Option<Box<str>>,
     ) {
         self.forget_attempt(releases);

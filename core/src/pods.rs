@@ -393,8 +393,10 @@ impl PodIndex {
                 !goes
             });
             if let Some(end) = ends.first_mut() {
-                let end = Arc::make_mut(end);
-                end.listed_at = end.listed_at.max(doubt);
+                // An open case shares it: it is copied only if it changes.
+                if end.listed_at < doubt {
+                    Arc::make_mut(end).listed_at = doubt;
+                }
             } else if let Some(living) = living {
                 living.listed_at = living.listed_at.max(doubt);
             }

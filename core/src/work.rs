@@ -9,6 +9,7 @@ use std::{
 
 use crate::{
     address::may_reserve,
+    definitions::Networks,
     evidence::Ended,
     fact::Fact,
     judge::{Release, Stale},
@@ -52,7 +53,7 @@ pub struct Removed {
     /// The key of the row.
     pub key: Box<str>,
     /// The row as it was observed.
-    pub content: RowContent,
+    pub content: Arc<RowContent>,
     /// Why it had to go.
     pub stale: Stale,
     /// The incarnation that was at its end, where that was why.
@@ -60,7 +61,7 @@ pub struct Removed {
     /// `namespace/name` of the definition that led to its pool.
     pub definition: Option<Box<str>>,
     /// The networks in which its reservation may be.
-    pub networks: BTreeSet<Option<Box<str>>>,
+    pub networks: Arc<Networks>,
     /// Whether it is known to be gone: the patch was answered with 200, or a later observation
     /// does not show the row.
     pub confirmed: bool,
@@ -70,9 +71,9 @@ pub struct Removed {
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// The content of the row, or of the row that it would belong to.
-    pub row: RowContent,
+    pub row: Arc<RowContent>,
     /// The networks in which the reservation may be.
-    pub networks: BTreeSet<Option<Box<str>>>,
+    pub networks: Arc<Networks>,
     /// Whether a pod of the same name may come back.
     pub name_may_return: bool,
     /// The fact about its pod that must hold when it goes.
@@ -137,17 +138,22 @@ impl Work {
     pub fn note_attempt(
         &mut self,
         release: &Release<'_>,
-        networks: &BTreeSet<Option<Box<str>>>,
+        networks: &Arc<Networks>,
         completed: Option<Box<str>>,
     ) {
-        let routed = self.routes.iter().map(|route| route.network.clone());
+        let mut networks = Arc::clone(networks);
+        for route in &self.routes {
+            if !networks.contains(&route.network) {
+                Arc::make_mut(&mut networks).insert(route.network.clone());
+            }
+        }
         let removed = Removed {
             key: release.row().key().into(),
-            content: release.content().clone(),
+            content: Arc::new(release.content().clone()),
             stale: release.stale().clone(),
             completed,
             definition: self.routes.first().map(|route| route.definition.clone()),
-            networks: routed.chain(networks.iter().cloned()).collect(),
+            networks,
             confirmed: false,
         };
         // Mostly it is the only one, and there are thousands of cases.

@@ -1,6 +1,6 @@
 //! When each case is looked at next, and how cases of a pool gather.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use ipgc_core::{
     cases::{CaseKey, Cases, Next, Outcome, Retries, Waiting},
@@ -78,8 +78,9 @@ fn marked(key: &CaseKey) -> Wanted {
             sandbox: "s".into(),
             podref: key.1.clone(),
             interface: None,
-        },
-        networks: BTreeSet::new(),
+        }
+        .into(),
+        networks: Arc::default(),
         name_may_return: true,
         fact: Fact::Absent,
     }

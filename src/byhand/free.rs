@@ -2,7 +2,7 @@
 //!
 //! The order is observe, read the cluster, prove, judge, patch. The reservation follows: claim, prove, delete.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use ipgc_core::{
     fact::Fact,
@@ -206,11 +206,11 @@ impl Writer {
         }
         Ok(Freed {
             reservation: Wanted {
-                networks: self.context.networks_of(observed),
+                networks: self.context.networks_of(observed).into(),
                 // Nobody saw its pod.
                 name_may_return: true,
                 fact: Fact::of(stale.cause, pod.as_ref().map(|pod| &*pod.uid)),
-                row: content,
+                row: content.into(),
             },
             stale,
         })
@@ -312,10 +312,10 @@ fn of_reservation(assessor: &Assessor<'_>, it: &Forced, uid: &str) -> Option<Fre
     let (network, _) = reading.one()?;
     Some(Freed {
         reservation: Wanted {
-            networks: [network.map(Into::into)].into(),
+            networks: Arc::new([network.map(Into::into)].into()),
             name_may_return: true,
             fact: Fact::of(stale.cause, pod.map(|pod| &*pod.uid)),
-            row: row.clone().into_owned(),
+            row: row.clone().into_owned().into(),
         },
         stale,
     })

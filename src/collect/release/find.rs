@@ -24,7 +24,7 @@ impl Releaser {
     ) -> Vec<(Reservation, Work<'r>)> {
         let mut by_name = HashMap::<_, Vec<_>>::new();
         for work in works {
-            for network in &work.wanted.networks {
+            for network in work.wanted.networks.iter() {
                 for name in reservation_names(work.wanted.row.address, network.as_deref()) {
                     let of_name = by_name.entry(name).or_default();
                     of_name.push((*work, network.as_deref()));

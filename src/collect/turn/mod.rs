@@ -20,6 +20,7 @@ use std::{
 use ipgc_core::{
     batch::Batch,
     cases::Outcome,
+    definitions::Networks,
     names::KnownNetworks,
     patch::{Answer, FreePatch, MAX_ROWS},
     plan::Input,
@@ -108,7 +109,7 @@ struct Turn<'t> {
     freed: Vec<(PodRef, Removed)>,
     pool_uid: String,
     /// The networks of the pool's reservations, as the pool itself tells.
-    networks: BTreeSet<Option<Box<str>>>,
+    networks: Arc<Networks>,
     /// The known networks, which tell the network of a reservation without a row.
     known: KnownNetworks,
     /// The sandboxes of the rows that were observed, by owner and address.
@@ -144,7 +145,7 @@ impl<'t> Turn<'t> {
             refused: HashSet::new(),
             freed: Vec::new(),
             pool_uid: String::new(),
-            networks: BTreeSet::new(),
+            networks: Arc::default(),
             known: KnownNetworks::default(),
             sandboxes: HashMap::new(),
             is_observed: false,
@@ -259,7 +260,7 @@ impl<'t> Turn<'t> {
             Ok(Some(observed)) => {
                 self.is_observed = true;
                 observed.uid().clone_into(&mut self.pool_uid);
-                self.networks = self.context.networks_of(&observed);
+                self.networks = self.context.networks_of(&observed).into();
                 self.acknowledged = observed.acknowledged;
                 let orphans = self.batch.orphans().into_iter();
                 let addresses = orphans.filter_map(|(_, name)| Some(self.place_of(&name)?.1));

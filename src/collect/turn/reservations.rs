@@ -50,8 +50,8 @@ impl Turn<'_> {
                 } else {
                     Fact::of(removed.stale.cause, removed.completed.as_deref())
                 },
-                networks: removed.networks.clone(),
-                row: removed.content.clone(),
+                networks: Arc::clone(&removed.networks),
+                row: Arc::clone(&removed.content),
             }
         }));
         if self.context.dry_run {
@@ -61,7 +61,7 @@ impl Turn<'_> {
                     .context
                     .is_news(&self.pool_uid, &format!("reserved/{address}"))
                 {
-                    let podref = wanted.row.podref;
+                    let podref = &wanted.row.podref;
                     info!(pool = %self.key, %address, %podref, "would free reservation");
                 }
             }
@@ -300,8 +300,8 @@ impl Turn<'_> {
         }
         let uid = known.living.as_ref().map(|living| &*living.uid);
         Some(Wanted {
-            row,
-            networks: [network].into(),
+            row: row.into(),
+            networks: Arc::new([network].into()),
             name_may_return: self.name_may_return(podref),
             fact: if has_row {
                 Fact::Taken
