@@ -13,22 +13,11 @@ const WIDEST: usize = 512;
 /// So many pods are shown in a cell; `-o json` has all of them.
 const PODS: usize = 8;
 
-/// The form in which findings, or changes of them, are printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Output {
-    /// A line for each change
-    Table,
-    /// The same with all columns
-    Wide,
-    /// One object for each change, in a line
-    Json,
-}
-
-/// A column of findings: its title, its least width where later lines are not known yet, whether `-o table` has it too,
-/// and its cell.
+/// A column of findings: its title, its least width where later lines are not known yet, whether it is in tables that are
+/// not wide too, and its cell.
 type Column = (&'static str, usize, bool, fn(&Finding) -> Option<String>);
 
-/// All columns, in the order of `-o wide`.
+/// All columns, in the order of a wide table.
 const COLUMNS: [Column; 14] = [
     ("FINDING", 0, true, |it| Some(it.problem.to_string())),
     ("ADDRESS", 15, true, |it| it.address.clone()),
@@ -59,19 +48,19 @@ const COLUMNS: [Column; 14] = [
 
 const COMMAND: &str = "COMMAND";
 
-fn shown_in(output: Output) -> impl Iterator<Item = &'static Column> {
+fn shown_in(is_wide: bool) -> impl Iterator<Item = &'static Column> {
     let columns = COLUMNS.iter();
-    columns.filter(move |(_, _, is_usual, _)| output == Output::Wide || *is_usual)
+    columns.filter(move |(_, _, is_usual, _)| is_wide || *is_usual)
 }
 
 /// The titles of the columns, and their least widths.
-pub(crate) fn columns(output: Output) -> impl Iterator<Item = (&'static str, usize)> {
-    shown_in(output).map(|(title, least, ..)| (*title, *least))
+pub(crate) fn columns(is_wide: bool) -> impl Iterator<Item = (&'static str, usize)> {
+    shown_in(is_wide).map(|(title, least, ..)| (*title, *least))
 }
 
 /// The cells of a finding in the order of the columns, in which foreign texts are escaped.
-pub(crate) fn cells(finding: &Finding, output: Output) -> impl Iterator<Item = String> {
-    shown_in(output).map(|(title, .., cell)| match cell(finding) {
+pub(crate) fn cells(finding: &Finding, is_wide: bool) -> impl Iterator<Item = String> {
+    shown_in(is_wide).map(|(title, .., cell)| match cell(finding) {
         // A command that is cut would be another command.
         Some(text) if *title == COMMAND => clean(&text),
         text => shown(text),
@@ -103,11 +92,11 @@ pub(super) fn names(pods: &[String]) -> Option<String> {
 ///
 /// # Errors
 /// Those of `writer`.
-pub fn write_table(report: &Report, output: Output, writer: &mut impl io::Write) -> io::Result<()> {
+pub fn write_table(report: &Report, is_wide: bool, writer: &mut impl io::Write) -> io::Result<()> {
     if !report.findings.is_empty() {
         let findings = report.findings.iter();
-        let rows = findings.map(|finding| cells(finding, output).collect());
-        let titles = columns(output).map(|(title, _)| title.to_owned());
+        let rows = findings.map(|finding| cells(finding, is_wide).collect());
+        let titles = columns(is_wide).map(|(title, _)| title.to_owned());
         let titles: Vec<_> = titles.collect();
         let rows = std::iter::once(titles).chain(rows);
         write_rows(rows, &mut Vec::new(), writer)?;

@@ -5,12 +5,7 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 
 use super::{Ended, block_on, print_json, print_with, source};
-use crate::audit::{
-    filter::Filter,
-    html::write_page,
-    report::Report,
-    table::{self, write_table},
-};
+use crate::audit::{filter::Filter, html::write_page, report::Report, table::write_table};
 
 /// Arguments of `ipgc audit`.
 #[derive(Debug, clap::Args)]
@@ -60,10 +55,11 @@ Examples:
 pub(super) fn main(args: &Args) -> Ended {
     let (read, report) = block_on(args.report())?;
     let code = ExitCode::from(u8::from(!report.findings.is_empty() && !args.exit_zero));
-    let table = |form| print_with(code, |output| write_table(&report, form, output));
     match args.output {
-        Output::Table => table(table::Output::Table),
-        Output::Wide => table(table::Output::Wide),
+        Output::Table | Output::Wide => {
+            let is_wide = args.output == Output::Wide;
+            print_with(code, |output| write_table(&report, is_wide, output))
+        }
         Output::Json => print_json(&report, code),
         Output::Html => {
             let policy = args.source.live.waits.policy();

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeSet, ffi::OsStr, time::Duration};
 
-use clap::Parser as _;
+use clap::{Args as _, FromArgMatches as _};
 use clap_complete::{ArgValueCompleter, CompletionCandidate};
 use ipgc_core::pool::ObservedPool;
 use kube::{Api, api::ListParams};
@@ -35,13 +35,6 @@ impl Wanted {
     }
 }
 
-/// The cluster as the variables of the flags name it.
-#[derive(clap::Parser)]
-struct FromVariables {
-    #[command(flatten)]
-    cluster: cluster::Args,
-}
-
 /// Flags by which the line names another cluster, or files. Names of the wrong cluster are worse than none.
 const OTHERS: [&str; 5] = [
     "--kubeconfig",
@@ -68,10 +61,15 @@ fn candidates(word: &OsStr, wanted: Wanted) -> Vec<CompletionCandidate> {
     found.map(CompletionCandidate::new).collect()
 }
 
+/// The cluster as the variables of the flags name it.
+fn of_variables() -> Result<cluster::Args, clap::Error> {
+    let flags = cluster::Args::augment_args(clap::Command::new("ipgc"));
+    cluster::Args::from_arg_matches(&flags.try_get_matches_from(["ipgc"])?)
+}
+
 /// Those that begin with the word.
 async fn found(word: &str, wanted: Wanted) -> Result<BTreeSet<String>, String> {
-    let cluster = FromVariables::try_parse_from(["ipgc"]).map_err(|error| error.to_string())?;
-    let cluster = cluster.cluster;
+    let cluster = of_variables().map_err(|error| error.to_string())?;
     let client = read_only(cluster.client().await?);
     let api = match cluster.pool_namespace() {
         Some(namespace) => Api::<IpPool>::namespaced(client, &namespace),

@@ -81,7 +81,7 @@ impl Args {
         if let Some(warning) = self.live.waits.warning() {
             eprintln!("ipgc: {warning}");
         }
-        let (client, _) = self.live.cluster.clients().await?;
+        let client = self.live.cluster.client().await?;
         let mut tally = Tally::default();
         let forced = self.typed(&mut tally).await?;
         if forced.is_empty() {

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use clap::ValueEnum;
 use kube::Client;
 use tokio::{sync::oneshot, time::sleep};
 
@@ -19,7 +20,7 @@ use crate::{
         changes::{Look, changes},
         confirm,
         filter::Filter,
-        table::{self, Output, summary, write_rows},
+        table::{self, summary, write_rows},
         wants_confirmation,
     },
     backoff::Backoff,
@@ -81,6 +82,17 @@ pub(super) fn main(args: &Args) -> Ended {
         }
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// The form in which changes are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// A line for each change
+    Table,
+    /// The same with all columns
+    Wide,
+    /// One object for each change, in a line
+    Json,
 }
 
 /// The findings that are watched, and the form of their lines.
@@ -195,7 +207,7 @@ impl Watch {
         let rows = changes.iter().map(|change| {
             let was = change.was.map_or("-".to_owned(), |was| was.to_string());
             let first = [change.at.to_owned(), change.event.to_owned(), was];
-            let cells = table::cells(change.finding, self.output);
+            let cells = table::cells(change.finding, self.output == Output::Wide);
             first.into_iter().chain(cells).collect()
         });
         write_rows(titles.into_iter().chain(rows), widths, output)?;
@@ -210,7 +222,9 @@ impl Watch {
 /// The titles of the table, and the least widths of its columns: later lines may be wider.
 fn titles(output: Output) -> (Vec<String>, Vec<usize>) {
     let first = [("TIME", 20), ("EVENT", 8), ("WAS", 5)];
-    let columns = first.into_iter().chain(table::columns(output));
+    let columns = first
+        .into_iter()
+        .chain(table::columns(output == Output::Wide));
     columns
         .map(|(title, least)| (title.to_owned(), least))
         .unzip()

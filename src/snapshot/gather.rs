@@ -85,43 +85,27 @@ impl Gather {
             Kind::Pod => {
                 let pod = read::<LeanPod>(kind, text)?.into_state();
                 let pod = pod.ok_or("a Pod without namespace, name or uid")?;
-                if !self.once(kind, pod.podref.as_str())? {
-                    return Ok(());
+                if self.once(kind, pod.podref.as_str())? {
+                    if let (Some(selector), Some(selected)) =
+                        (&self.selector, &mut self.snapshot.selected)
+                    {
+                        let labels = metadata_of(text).labels.unwrap_or_default();
+                        selected.extend(selector.matches(&labels).then(|| pod.podref.clone()));
+                    }
+                    self.snapshot.pods.push(pod.into());
                 }
-                if let (Some(selector), Some(selected)) =
-                    (&self.selector, &mut self.snapshot.selected)
-                {
-                    let labels = metadata_of(text).labels.unwrap_or_default();
-                    selected.extend(selector.matches(&labels).then(|| pod.podref.clone()));
-                }
-                self.snapshot.pods.push(pod.into());
             }
             Kind::Node => {
                 let node = read::<LeanNode>(kind, text)?.into_state();
                 let (name, state) = node.ok_or("a Node without a name")?;
-                if !self.once(kind, &name)? {
-                    return Ok(());
+                if self.once(kind, &name)? {
+                    self.snapshot.nodes.insert(name.into(), state);
                 }
-                self.snapshot.nodes.insert(name.into(), state);
             }
             Kind::IpPool => match ObservedPool::parse(text, NOW, |_| false) {
                 Ok(pool) => {
-                    if !self.once(kind, &pool.key().to_string())? {
-                        return Ok(());
-                    }
-                    if pool.total_rows == 0 {
-                        let metadata = metadata_of(text);
-                        // One with a finalizer goes later, and may have rows by then.
-                        let is_held = metadata.finalizers.is_some_and(|it| !it.is_empty());
-                        if let Some(version) = metadata.resource_version
-                            && !is_held
-                        {
-                            let empty = &mut self.snapshot.empty_pools;
-                            empty.insert(pool.key().clone(), version.into());
-                        }
-                    }
-                    if pool.total_rows == 0 || !self.only_empty {
-                        self.snapshot.pools.push(text.into());
+                    if self.once(kind, &pool.key().to_string())? {
+                        self.pool(&pool, text);
                     }
                 }
                 Err(error) => {
@@ -134,10 +118,9 @@ impl Gather {
                     let Reservation {
                         namespace, name, ..
                     } = &reservation;
-                    if !self.once(kind, &format!("{namespace}/{name}"))? {
-                        return Ok(());
+                    if self.once(kind, &format!("{namespace}/{name}"))? {
+                        self.snapshot.reservations.push(reservation);
                     }
-                    self.snapshot.reservations.push(reservation);
                 }
                 None => self.unreadable(
                     kind,
@@ -147,10 +130,9 @@ impl Gather {
             },
             Kind::NodeSlicePool => match serde_json::from_str(text) {
                 Ok(pool) => {
-                    if !self.once(kind, &name_of(text))? {
-                        return Ok(());
+                    if self.once(kind, &name_of(text))? {
+                        self.slices(&pool);
                     }
-                    self.slices(&pool);
                 }
                 Err(error) => self.unreadable(kind, text, &error.to_string()),
             },
@@ -159,13 +141,12 @@ impl Gather {
             }
             Kind::Definition => {
                 let name = name_of(text);
-                if !self.once(kind, &name)? {
-                    return Ok(());
+                if self.once(kind, &name)? {
+                    let definition = serde_json::from_str::<NetworkAttachmentDefinition>(text);
+                    let config = definition.as_ref().map(NetworkAttachmentDefinition::config);
+                    let definition = definitions::read(&name, config.map_err(fault));
+                    self.snapshot.definitions.insert(name.into(), definition);
                 }
-                let definition = serde_json::from_str::<NetworkAttachmentDefinition>(text);
-                let config = definition.as_ref().map(NetworkAttachmentDefinition::config);
-                let definition = definitions::read(&name, config.map_err(fault));
-                self.snapshot.definitions.insert(name.into(), definition);
             }
         }
         Ok(())
@@ -192,6 +173,23 @@ impl Gather {
             name: name_of(text),
             reason: excerpt(reason).to_owned(),
         });
+    }
+
+    fn pool(&mut self, pool: &ObservedPool, text: &str) {
+        if pool.total_rows == 0 {
+            let metadata = metadata_of(text);
+            // One with a finalizer goes later, and may have rows by then.
+            let is_held = metadata.finalizers.is_some_and(|it| !it.is_empty());
+            if let Some(version) = metadata.resource_version
+                && !is_held
+            {
+                let empty = &mut self.snapshot.empty_pools;
+                empty.insert(pool.key().clone(), version.into());
+            }
+        }
+        if pool.total_rows == 0 || !self.only_empty {
+            self.snapshot.pools.push(text.into());
+        }
     }
 
     fn slices(&mut self, pool: &NodeSlicePool) {

@@ -11,7 +11,6 @@ pub(crate) mod neighbours;
 mod objects;
 pub(crate) mod schemas;
 pub(crate) mod server;
-mod wrong;
 mod yaml;
 
 use std::{

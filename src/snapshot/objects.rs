@@ -17,10 +17,7 @@ use serde::{
 };
 use serde_json::Deserializer;
 
-use super::{
-    wrong::{cut_off, syntax},
-    yaml,
-};
+use super::yaml::{self, cut_off, syntax};
 
 /// Some programs of Windows begin each text with it.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";

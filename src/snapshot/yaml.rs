@@ -9,8 +9,6 @@ use std::{borrow::Cow, collections::HashSet, fmt};
 use granit_parser::{Event, Parser, ScalarStyle};
 use serde_json::Number;
 
-use super::wrong::{cut_off, syntax};
-
 #[derive(Default)]
 struct Document<'t> {
     json: Vec<u8>,
@@ -152,6 +150,16 @@ fn quote(json: &mut Vec<u8>, text: &str) {
 
 fn line_of(line: usize) -> String {
     format!("line {line}")
+}
+
+/// The error of a text that ends within an object or a list.
+pub(super) fn cut_off(place: &str) -> String {
+    format!("ends in the middle of its text, at {place}: it was cut off")
+}
+
+/// The error of a text that has something else than objects. It names the place.
+pub(super) fn syntax(form: &str, place: &str, reason: impl fmt::Display) -> String {
+    format!("is not what kubectl get -o {form} writes, at {place}: {reason}")
 }
 
 fn wrong(line: usize, reason: impl fmt::Display) -> String {

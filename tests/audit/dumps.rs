@@ -149,7 +149,7 @@ proptest! {
         text[at] = byte;
         if let Ok(snapshot) = File::new(text).read() {
             let report = judge(&snapshot, Source::Files);
-            let _ = table(&report, ipgc::audit::table::Output::Wide);
+            let _ = table(&report, true);
         }
     }
 

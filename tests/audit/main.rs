@@ -217,9 +217,9 @@ fn only(report: &Report) -> &Finding {
 }
 
 /// The table that `ipgc audit` prints of it.
-fn table(report: &Report, output: ipgc::audit::table::Output) -> String {
+fn table(report: &Report, is_wide: bool) -> String {
     let mut text = Vec::new();
-    ipgc::audit::table::write_table(report, output, &mut text).unwrap();
+    ipgc::audit::table::write_table(report, is_wide, &mut text).unwrap();
     String::from_utf8(text).unwrap()
 }
 

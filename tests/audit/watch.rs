@@ -8,7 +8,7 @@ use std::{
 };
 
 use assert_cmd::cargo::CommandCargoExt as _;
-use ipgc::{audit::table::Output, cli::watch::Watch};
+use ipgc::cli::watch::{Output, Watch};
 use rstest::rstest;
 use testkit::{Failure, Match, Verb};
 use tokio::time::sleep;
