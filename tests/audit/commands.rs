@@ -11,19 +11,8 @@ fn sliced(nodes: [&str; 2]) -> Server {
     server.put(fixtures::node("n2", true));
     let proxy = fixtures::pod("kube-system", "proxy").node("n2");
     server.put(proxy.running());
-    let ipam = json!({
-        "type": "whereabouts", "range": "10.0.0.0/16", "node_slice_size": "/24", "network_name": "blue"
-    });
-    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
     let [one, two] = nodes;
-    let slices = [(one, "10.0.0.0/24"), (two, "10.0.1.0/24")];
-    server.put(fixtures::node_slice_pool(
-        NS,
-        "blue",
-        "10.0.0.0/16",
-        "/24",
-        &slices,
-    ));
+    put_slices(&server, &[(one, "10.0.0.0/24"), (two, "10.0.1.0/24")]);
     for (node, range) in [("n1", "10.0.0.0/24"), ("n2", "10.0.1.0/24")] {
         let name = format!("blue-{node}-{}", range.replace('/', "-"));
         server.put(fixtures::pool(NS, range).name(&name));
@@ -36,11 +25,7 @@ async fn pools_of_slices_that_are_not_known_are_nobody_s_to_remove() {
     let server = sliced(["n1", "n2"]);
     assert_eq!(report(&server).await.findings, []);
     // The input has none of them.
-    let kinds: Vec<_> = Kind::ALL
-        .into_iter()
-        .filter(|kind| *kind != Kind::NodeSlicePool)
-        .collect();
-    let report = part(&server, &kinds).judged();
+    let report = part(&server, &all_but(Kind::NodeSlicePool)).judged();
     assert_eq!(report.findings.len(), 2);
     let says = "what does not tell its range may: default/net";
     assert!(
@@ -48,11 +33,7 @@ async fn pools_of_slices_that_are_not_known_are_nobody_s_to_remove() {
         "{:?}",
         report.findings
     );
-    assert!(
-        report.notes[0].ends_with("nodeslicepools"),
-        "{:?}",
-        report.notes
-    );
+    assert_ends(&report.notes[0], "nodeslicepools");
     // They are gone, or one of them cannot be read.
     let snapshot = |server: &Server| {
         let (client, scan) = (server.client(), Scan::default());
@@ -89,15 +70,8 @@ async fn a_name_that_is_none_stands_in_no_command() {
 #[tokio::test]
 async fn a_node_that_may_be_missing_from_the_dump_is_not_gone() {
     let server = sliced(["n1", "n2"]);
-    for (pool, key, podref) in [
-        ("blue-n1-10.0.0.0-24", "1", "default/gone"),
-        ("blue-n2-10.0.1.0-24", "2", "default/job"),
-    ] {
-        let found = server.edit("ippools", NS, pool, |pool| {
-            pool["spec"]["allocations"][key] = fixtures::row(&fixtures::sandbox(1), podref, "net1");
-        });
-        assert!(found);
-    }
+    put_row(&server, "blue-n1-10.0.0.0-24", 1, "default/gone");
+    put_row(&server, "blue-n2-10.0.1.0-24", 2, "default/job");
     let job = fixtures::pod(NS, "job")
         .node("n2")
         .networks("net")
@@ -106,21 +80,15 @@ async fn a_node_that_may_be_missing_from_the_dump_is_not_gone() {
         .ended("Succeeded");
     server.put(job);
     let whole = dump(&server).judged();
-    assert_eq!(
-        (whole.totals.split.stale, whole.totals.split.unfenced),
-        (2, 0)
-    );
+    let split = whole.totals.split;
+    assert_eq!((split.stale, split.unfenced), (2, 0));
     // n2 may be silent.
     server.delete("nodes", "", "n2").unwrap();
     let partial = dump(&server).judged();
-    assert_eq!(
-        (partial.totals.split.stale, partial.totals.split.unfenced),
-        (0, 2)
-    );
-    let found: Vec<_> = partial.findings.iter().map(|f| f.problem).collect();
-    assert_eq!(found, [Problem::HeldUnfenced, Problem::HeldUnfenced]);
-    let note = &partial.notes[1];
-    assert!(note.starts_with("a pod is on node n2,"), "{note}");
+    let split = partial.totals.split;
+    assert_eq!((split.stale, split.unfenced), (0, 2));
+    assert_eq!(kinds_of(&partial), [Problem::HeldUnfenced; 2]);
+    assert_begins(&partial.notes[1], "a pod is on node n2,");
 }
 
 /// A row of a live pod in this range, with this interface, and without its reservation.
@@ -183,18 +151,7 @@ async fn a_missing_reservation_is_made_as_whereabouts_makes_it(
 #[tokio::test]
 async fn the_reservation_of_a_node_s_slice_does_not_tell_the_node() {
     let server = lacking(RANGE, Some("blue-n1"), "10.0.0.5", "net1");
-    let ipam = json!({
-        "type": "whereabouts", "range": "10.0.0.0/16", "node_slice_size": "/24", "network_name": "blue"
-    });
-    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
-    let slices = [("n1", RANGE)];
-    server.put(fixtures::node_slice_pool(
-        NS,
-        "blue",
-        "10.0.0.0/16",
-        "/24",
-        &slices,
-    ));
+    put_slices(&server, &[("n1", RANGE)]);
     let made = created(&creation(&server).await.unwrap());
     assert_eq!(made["metadata"]["name"], "blue-10.0.0.5");
 }

@@ -86,17 +86,13 @@ fn what_is_wrong_far_into_a_dump_is_named_with_its_place() {
     let says = |text: String| File::new(text).read().unwrap_err();
     let with = |other: &str| format!("{}{other}{}", &text[..wrong], &text[wrong + 10..]);
     let error = says(with("many"));
-    assert!(error.contains(&format!("at byte {begins}: ")), "{error}");
+    assert_says(&error, &format!("at byte {begins}: "));
     let error = says(with("7"));
     let object = format!("object at byte {begins}: Pod ");
-    assert!(error.starts_with(&object), "{error}");
+    assert_begins(&error, &object);
     let error = says(with("\"many-499\""));
-    assert!(
-        error.contains("Pod default/many-499 is in the input twice"),
-        "{error}"
-    );
-    let error = says(text[..wrong].to_owned());
-    assert!(error.contains("it was cut off"), "{error}");
+    assert_says(&error, "Pod default/many-499 is in the input twice");
+    assert_says(&says(text[..wrong].to_owned()), "it was cut off");
 }
 
 fn read(text: &[u8], at_a_time: usize) -> Result<usize, String> {
@@ -127,8 +123,10 @@ fn a_dump_that_was_cut_off_is_an_error_wherever_that_was() {
         .step_by(13)
         .chain(text.len() - 40..text.len())
     {
-        let error = read(&text.as_bytes()[..length], 4_096).unwrap_err();
-        assert!(error.contains("it was cut off"), "{length}: {error}");
+        assert_says(
+            &read(&text.as_bytes()[..length], 4_096).unwrap_err(),
+            "it was cut off",
+        );
     }
 }
 

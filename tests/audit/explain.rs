@@ -1,25 +1,12 @@
 //! `ipgc explain`: the verdict on an address, a pod, a pool and a node, why, and what would change it.
 
-use ipgc::audit::explain::{
-    explain,
-    report::{Explanation, RowExplained},
-    text,
-};
+use ipgc::audit::explain::{report::RowExplained, text};
 use rstest::rstest;
 
 use super::*;
 
 fn ask(server: &Server, subject: &str) -> Result<Explanation, String> {
-    let snapshot = dump(server).read().unwrap();
-    let explanation = explain(
-        &snapshot,
-        &Policy::default(),
-        subject,
-        Source::Files,
-        MADE.to_owned(),
-    );
-    // Each explanation of each test is as its schema says.
-    explanation.inspect(|explanation| schema::EXPLAIN.check(explanation))
+    explained(&dump(server).read().unwrap(), subject)
 }
 
 fn row(explanation: &Explanation) -> &RowExplained {
@@ -27,6 +14,12 @@ fn row(explanation: &Explanation) -> &RowExplained {
         panic!("{explanation:#?}");
     };
     row
+}
+
+/// The addresses of its rows.
+fn addresses(explanation: &Explanation) -> Vec<&str> {
+    let rows = explanation.rows.iter();
+    rows.filter_map(|row| row.address.as_deref()).collect()
 }
 
 /// A live row, one without a pod, and one of a pod on a node that is silent.
@@ -65,11 +58,11 @@ fn an_address_that_is_held_is_explained_with_its_pod_and_its_node() {
     );
     assert_eq!(row.node.as_ref().unwrap().state, "ready");
     assert_eq!(row.reservation.as_ref().unwrap().name, "10.0.0.1");
-    assert!(
-        row.changes[0].starts_with("once its pod ends it is stale: it goes after 2s"),
-        "{row:?}"
+    assert_begins(
+        &row.changes[0],
+        "once its pod ends it is stale: it goes after 2s",
     );
-    assert!(row.changes[0].contains("else after 3m30s"), "{row:?}");
+    assert_says(&row.changes[0], "else after 3m30s");
 }
 
 /// The row's own pod is gone.
@@ -84,10 +77,7 @@ fn an_address_that_another_pod_reports_is_explained_with_that_pod() {
     let [change] = row.changes.as_slice() else {
         panic!("{row:?}");
     };
-    assert!(
-        change.starts_with("once pod default/web-2 has ended it is stale"),
-        "{change}"
-    );
+    assert_begins(change, "once pod default/web-2 has ended it is stale");
 }
 
 #[test]
@@ -101,14 +91,11 @@ fn an_address_that_nodes_hold_is_explained_with_what_releases_it() {
     );
     assert_eq!(row.waits_for, ["n2"]);
     let told = row.changes.join("\n");
-    assert!(
-        told.contains("kubectl annotate node n2 --overwrite ipgc.dev/no-sandboxes="),
-        "{told}"
+    assert_says(
+        &told,
+        "kubectl annotate node n2 --overwrite ipgc.dev/no-sandboxes=",
     );
-    assert!(
-        told.contains("held again if a pod default/gone is there"),
-        "{told}"
-    );
+    assert_says(&told, "held again if a pod default/gone is there");
 }
 
 #[test]
@@ -132,11 +119,11 @@ fn several_networks_that_hold_one_address_are_each_shown() {
         explanation.rows
     );
     let text = text(&explanation);
-    assert!(text.contains("10.0.0.1 in pool default/10.0.0.0-24 (10.0.0.0/24, key 1, net1)\n  verdict      live, rule 5: its pod reports the address\n"), "{text}");
-    assert!(
-        text.contains("\n\n10.0.0.1 in pool default/blue-10.0.0.0-24 "),
-        "{text}"
+    assert_says(
+        &text,
+        "10.0.0.1 in pool default/10.0.0.0-24 (10.0.0.0/24, key 1, net1)\n  verdict      live, rule 5: its pod reports the address\n",
     );
+    assert_says(&text, "\n\n10.0.0.1 in pool default/blue-10.0.0.0-24 ");
 }
 
 #[test]
@@ -183,12 +170,7 @@ fn of_a_pool_what_does_not_live_is_shown(#[case] name: &str) {
         (split.live, split.stale, split.unfenced, split.unknown),
         (1, 0, 2, 0)
     );
-    let addresses: Vec<_> = explanation
-        .rows
-        .iter()
-        .filter_map(|row| row.address.as_deref())
-        .collect();
-    assert_eq!(addresses, ["10.0.0.2", "10.0.0.3"]);
+    assert_eq!(addresses(&explanation), ["10.0.0.2", "10.0.0.3"]);
 }
 
 #[test]
@@ -196,12 +178,7 @@ fn of_a_node_is_told_what_it_holds_and_what_fencing_it_frees() {
     let server = outage();
     let explanation = ask(&server, "node/n2").unwrap();
     assert_eq!(explanation.node.as_ref().unwrap().state, "not-ready");
-    let addresses: Vec<_> = explanation
-        .rows
-        .iter()
-        .filter_map(|row| row.address.as_deref())
-        .collect();
-    assert_eq!(addresses, ["10.0.0.2", "10.0.0.3"]);
+    assert_eq!(addresses(&explanation), ["10.0.0.2", "10.0.0.3"]);
     let [lone] = &explanation.reservations[..] else {
         panic!("{explanation:#?}");
     };
@@ -213,11 +190,11 @@ fn of_a_node_is_told_what_it_holds_and_what_fencing_it_frees() {
     let told = text(&explanation);
     let says =
         "of the 2 rows and 1 reservations without a row that it holds, 3 would be held no more";
-    assert!(told.contains(says), "{told}");
+    assert_says(&told, says);
     let of_lone = told.split("10.0.0.9 reserved").nth(1).unwrap();
     let command =
         "changes      sooner if they run no sandboxes and you say so: kubectl annotate node n2 ";
-    assert!(of_lone.contains(command), "{told}");
+    assert_says(of_lone, command);
     // Another silent node holds what nobody saw, too.
     server.put(fixtures::node("n3", false));
     assert_eq!(ask(&server, "node/n2").unwrap().fencing_frees, Some(1));
@@ -247,15 +224,8 @@ fn what_nothing_is_known_of_is_one_line(#[case] subject: &str, #[case] says: &st
 #[test]
 fn without_pods_the_answer_is_that_nobody_knows() {
     let server = outage();
-    let file = File::new(dump_of(&server, &[Kind::IpPool, Kind::Node]).to_string());
-    let explanation = explain(
-        &file.read().unwrap(),
-        &Policy::default(),
-        "10.0.0.1",
-        Source::Files,
-        MADE.to_owned(),
-    );
-    let explanation = explanation.unwrap();
+    let file = part(&server, &[Kind::IpPool, Kind::Node]);
+    let explanation = explained(&file.read().unwrap(), "10.0.0.1").unwrap();
     assert_eq!(row(&explanation).verdict, "unknown");
     assert_eq!(
         explanation.notes[1],
@@ -264,14 +234,7 @@ fn without_pods_the_answer_is_that_nobody_knows() {
     let told = text(&explanation);
     assert!(told.contains("\n\nnote: ") && !told.contains("\n\nnote: the input has no pods"));
     // Whose rows are the node's, pods tell.
-    let node = explain(
-        &file.read().unwrap(),
-        &Policy::default(),
-        "node/n2",
-        Source::Files,
-        MADE.to_owned(),
-    );
-    let node = node.unwrap();
+    let node = explained(&file.read().unwrap(), "node/n2").unwrap();
     assert_eq!(node.split, None);
     assert!(text(&node).contains("  rows         not known without pods\n"));
 }
@@ -305,48 +268,34 @@ fn an_explanation_is_read_again_as_it_was_written() {
 fn what_is_not_in_the_input_is_not_known() {
     let server = outage();
     let of = |missing: Kind, subject: &str| {
-        let kinds: Vec<_> = Kind::ALL
-            .into_iter()
-            .filter(|kind| *kind != missing)
-            .collect();
-        let snapshot = File::new(dump_of(&server, &kinds).to_string())
-            .read()
-            .unwrap();
-        let policy = Policy::default();
-        explain(&snapshot, &policy, subject, Source::Files, MADE.to_owned())
+        let file = part(&server, &all_but(missing));
+        explained(&file.read().unwrap(), subject)
     };
     let told = text(&of(Kind::Pod, "10.0.0.2").unwrap());
-    assert!(
-        told.contains("nobody knows whether there is such a pod"),
-        "{told}"
-    );
+    assert_says(&told, "nobody knows whether there is such a pod");
     assert!(
         !told.contains("there is no such pod") && told.contains("note: the input has no pods"),
         "{told}"
     );
     let told = text(&of(Kind::Reservation, "10.0.0.2").unwrap());
-    assert!(told.contains("reservation  not known"), "{told}");
-    let error = of(Kind::Pod, "10.0.0.77").unwrap_err();
-    assert!(error.ends_with("; the input has no pods"), "{error}");
-    let told = text(&ask(&server, "default/gone").unwrap());
-    assert!(told.contains("there is no such pod"), "{told}");
+    assert_says(&told, "reservation  not known");
+    assert_ends(
+        &of(Kind::Pod, "10.0.0.77").unwrap_err(),
+        "; the input has no pods",
+    );
+    assert_says(
+        &text(&ask(&server, "default/gone").unwrap()),
+        "there is no such pod",
+    );
 }
 
 #[test]
 fn a_pool_that_cannot_be_read_may_hold_what_is_asked_for() {
     let server = outage();
-    let mut dump = dump_of(&server, &Kind::ALL);
-    let mut bad = server.get("ippools", NS, POOL).unwrap();
-    bad["metadata"] = json!({ "namespace": NS, "name": "bad" });
-    dump["items"].as_array_mut().unwrap().insert(0, bad);
-    let snapshot = File::new(dump.to_string()).read().unwrap();
-    let asked = |subject: &str| {
-        let policy = Policy::default();
-        explain(&snapshot, &policy, subject, Source::Files, MADE.to_owned())
-    };
+    let snapshot = with_bad_pool(&server).read().unwrap();
+    let asked = |subject: &str| explained(&snapshot, subject);
     let says = "what cannot be read may say more: IPPool default/bad";
-    let error = asked("10.0.0.77").unwrap_err();
-    assert!(error.ends_with(says), "{error}");
+    assert_ends(&asked("10.0.0.77").unwrap_err(), says);
     assert_eq!(asked("10.0.0.2").unwrap().notes, [says]);
 }
 
@@ -384,10 +333,7 @@ fn a_pod_at_its_end_whose_stop_is_not_proven_has_ended_already() {
     let told = ask(&server, "10.0.0.1").unwrap();
     assert_eq!(row(&told).verdict, "unreported");
     let change = row(&told).changes.last().unwrap();
-    assert!(
-        change.starts_with("once all its containers are known to have ended"),
-        "{change}"
-    );
+    assert_begins(change, "once all its containers are known to have ended");
 }
 
 #[test]
@@ -420,7 +366,7 @@ fn rows_of_three_interfaces_are_told_what_frees_them_from_a_node_at_work() {
         "3 would be held no more, once it is shut down: no fence counts while it is ready",
         "by hand      ipgc release --force ADDRESS",
     ] {
-        assert!(told.contains(word), "{told}");
+        assert_says(&told, word);
     }
 }
 

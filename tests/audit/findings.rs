@@ -43,10 +43,8 @@ async fn a_row_without_a_pod_is_stale_with_its_wait_and_all_that_identifies_it()
     assert_eq!(row.pool_uid, pool["metadata"]["uid"].as_str().unwrap());
     assert_eq!(row.key, "2");
     assert_eq!(finding.pods, ["default/gone"]);
-    assert_eq!(
-        (report.totals.split.live, report.totals.split.stale),
-        (1, 1)
-    );
+    let split = report.totals.split;
+    assert_eq!((split.live, split.stale), (1, 1));
 }
 
 #[rstest]
@@ -90,10 +88,8 @@ async fn a_silent_node_holds_what_nobody_saw_ending() {
     assert_eq!(finding.wait_seconds, None);
     let command = finding.command.as_deref().unwrap();
     assert!(command.starts_with("kubectl annotate node n2 --overwrite ipgc.dev/no-sandboxes="));
-    assert_eq!(
-        (report.totals.split.unfenced, report.totals.split.stale),
-        (1, 0)
-    );
+    let split = report.totals.split;
+    assert_eq!((split.unfenced, split.stale), (1, 0));
     // Fenced, it holds nothing any more.
     let fenced = server.edit("nodes", "", "n2", |node| {
         node["spec"]["taints"] = json!([fixtures::out_of_service_taint()]);
@@ -114,37 +110,24 @@ async fn a_statement_about_the_future_is_told_and_does_not_count() {
     });
     let report = live(&server).await.unwrap();
     assert_eq!(report.totals.split.unfenced, 1);
-    let says = "ipgc.dev/no-sandboxes is in the future, and does not count: n2";
-    assert!(
-        report.notes.iter().any(|note| note == says),
-        "{:?}",
-        report.notes
-    );
+    let note = "ipgc.dev/no-sandboxes is in the future, and does not count: n2";
+    assert!(report.notes.contains(&note.to_owned()), "{report:#?}");
 }
 
 /// A kubelet at work may never get through three DELs that are lost.
 #[tokio::test]
 async fn rows_of_three_interfaces_are_held_by_a_node_at_work() {
     let server = server();
-    let rows = |count: u64| {
-        (2..2 + count)
-            .map(|key| (key, "default/gone"))
-            .collect::<Vec<_>>()
-    };
-    put_pool(&server, &rows(2));
+    let rows = [2, 3, 4].map(|key| (key, "default/gone"));
+    put_pool(&server, &rows[..2]);
     let two = report(&server).await;
-    let problems: Vec<_> = two.findings.iter().map(|it| it.problem).collect();
-    assert_eq!(problems, [Problem::Stale, Problem::Stale]);
-    put_pool(&server, &rows(3));
+    assert_eq!(kinds_of(&two), [Problem::Stale; 2]);
+    put_pool(&server, &rows);
     let three = report(&server).await;
     assert_eq!(three.totals.split.unfenced, 3);
     for finding in &three.findings {
         assert_eq!(finding.problem, Problem::HeldUnfenced);
-        assert!(
-            finding.detail.contains("may still be at its DELs"),
-            "{}",
-            finding.detail
-        );
+        assert_says(&finding.detail, "may still be at its DELs");
         assert_eq!(*finding.nodes, ["n1"].map(Box::<str>::from));
         // That it runs no sandboxes would not count.
         assert_eq!(finding.command, None);
@@ -191,11 +174,8 @@ async fn rows_and_objects_that_cannot_be_read_are_told() {
         rows["x"] = fixtures::row(&fixtures::sandbox(4), "default/web-1", "net1");
     });
     let report = report(&server).await;
-    let found: Vec<_> = report
-        .findings
-        .iter()
-        .map(|f| (f.problem, &*f.detail))
-        .collect();
+    let findings = report.findings.iter();
+    let found: Vec<_> = findings.map(|it| (it.problem, &*it.detail)).collect();
     assert_eq!(
         found,
         [
@@ -207,10 +187,8 @@ async fn rows_and_objects_that_cannot_be_read_are_told() {
             ),
         ]
     );
-    assert_eq!(
-        (report.totals.split.unknown, report.totals.split.live),
-        (3, 1)
-    );
+    let split = report.totals.split;
+    assert_eq!((split.unknown, split.live), (3, 1));
 }
 
 /// Most rows need no other evidence, since their pods report them.
@@ -233,7 +211,7 @@ async fn what_is_odd_is_told_even_of_a_row_that_its_pod_reports(
     server.put(pod("web-2", 2));
     server.edit("ippools", NS, POOL, change);
     let report = report(&server).await;
-    let mut found: Vec<_> = report.findings.iter().map(|it| it.problem).collect();
+    let mut found = kinds_of(&report);
     // A problem that is reported several times counts once, and problems of the pool alone do not count.
     found.dedup();
     found.retain(|it| !matches!(it, Problem::PoolWithoutDefinition | Problem::NearlyFull));
@@ -247,8 +225,7 @@ async fn what_is_odd_is_told_even_of_a_row_that_its_pod_reports(
 async fn what_a_person_exempted_is_counted_and_no_finding() {
     let server = server();
     let pool = fixtures::pool(NS, RANGE).annotation("ipgc.dev/keep", "10.0.0.2");
-    let pool = pool.row(2, &fixtures::sandbox(2), "default/gone", "net1");
-    server.put(pool.row(3, &fixtures::sandbox(3), "default/gone", "net1"));
+    server.put(pool.row_of(2, "default/gone").row_of(3, "default/gone"));
     let report = report(&server).await;
     assert_eq!(problems(&report), [(Problem::Stale, "10.0.0.3")]);
     assert_eq!(report.notes, ["1 rows are exempted by a person"]);
@@ -260,8 +237,7 @@ async fn what_a_person_exempted_is_counted_and_no_finding() {
 async fn an_exemption_that_nobody_understands_keeps_the_pool_and_is_told() {
     let server = server();
     let pool = fixtures::pool(NS, RANGE).annotation("ipgc.dev/keep", "10.0.0.2; 10.0.0.12");
-    let pool = pool.row(2, &fixtures::sandbox(2), "default/gone", "net1");
-    server.put(pool.row(3, &fixtures::sandbox(3), "default/gone", "net1"));
+    server.put(pool.row_of(2, "default/gone").row_of(3, "default/gone"));
     let report = report(&server).await;
     assert_eq!(problems(&report), []);
     assert_eq!(
@@ -279,18 +255,11 @@ async fn an_exemption_that_nobody_understands_keeps_the_pool_and_is_told() {
 async fn what_a_definition_that_cannot_be_read_hides_is_told() {
     let server = live_one();
     server.put(pod("web-2", 1));
-    assert_eq!(
-        report(&server).await.findings[0].problem,
-        Problem::InUseTwice
-    );
+    let before = report(&server).await;
+    assert_eq!(kinds_of(&before)[0], Problem::InUseTwice);
     server.put(fixtures::nad_with_config(NS, "net", "{bad"));
     let report = report(&server).await;
-    assert!(
-        report
-            .findings
-            .iter()
-            .all(|it| it.problem != Problem::InUseTwice)
-    );
+    assert!(!kinds_of(&report).contains(&Problem::InUseTwice));
     let told = &report.notes[1];
     assert!(
         told.starts_with("of what these definitions give, duplicates,")
@@ -323,11 +292,7 @@ async fn a_mass_of_rows_without_pods_is_told_to_open_the_breaker() {
     put_pool(&server, &rows);
     let report = report(&server).await;
     assert_eq!(report.findings.len(), 60);
-    assert!(
-        report.notes[0].starts_with("60 of 60 rows"),
-        "{:?}",
-        report.notes
-    );
+    assert_begins(&report.notes[0], "60 of 60 rows");
 }
 
 /// The printed report fits the schema, and is read again as it was.
@@ -351,12 +316,8 @@ async fn a_report_is_read_again_as_it_was_written() {
             "{field} is not described"
         );
     }
-    let problem = &schema["$defs"]["Problem"]["oneOf"];
-    let words: Vec<_> = problem
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|word| word["const"].as_str().unwrap())
-        .collect();
-    assert!(words.contains(&&*Problem::HeldUnfenced.to_string()) && words.len() == 19);
+    let words = schema["$defs"]["Problem"]["oneOf"].as_array().unwrap();
+    let mut consts = words.iter().map(|word| &word["const"]);
+    assert!(consts.any(|it| *it == json!(Problem::HeldUnfenced)));
+    assert_eq!(words.len(), 19);
 }

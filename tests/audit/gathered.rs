@@ -110,11 +110,8 @@ fn nothing_that_was_gathered_is_stale() {
         "{findings:#?}"
     );
     let notes = report["notes"].to_string();
-    assert!(notes.contains("not all in one file"), "{notes}");
-    assert!(
-        notes.contains("2 objects are in the input more than once"),
-        "{notes}"
-    );
+    assert_says(&notes, "not all in one file");
+    assert_says(&notes, "2 objects are in the input more than once");
 }
 
 /// A pod that ended may be an earlier one than that of the row; a pod that reports an address may have come after the row was
@@ -143,13 +140,7 @@ fn nothing_is_found_that_another_moment_would_make() {
         .filter(|it| it.starts_with("in-use"))
         .collect();
     assert_eq!(left, Vec::<String>::new());
-    assert!(
-        report["notes"]
-            .to_string()
-            .contains("findings of duplicates"),
-        "{}",
-        report["notes"]
-    );
+    assert_says(&report["notes"].to_string(), "findings of duplicates");
 }
 
 /// What was lost of an archive must not look like what is not there.
@@ -181,10 +172,7 @@ fn an_archive_that_was_cut_off_is_refused(
     fs::write(&path, &bytes[..bytes.len() - lost]).unwrap();
     let (code, _, stderr) = audit_at(&path);
     assert_eq!(code, 2);
-    assert!(
-        stderr.contains(expected) && stderr.lines().count() == 1,
-        "{stderr}"
-    );
+    assert_line(&stderr, expected);
 }
 
 /// Below a folder no link is followed, and nothing is opened that is no file.
@@ -243,11 +231,8 @@ fn a_kind_that_is_missing_is_said(#[case] missing: Kind, #[case] note: &str) {
             fs::remove_file(entry).unwrap();
         }
     }
-    let (_, report, stderr) = folder.audit();
-    assert!(
-        report["notes"].to_string().contains(note),
-        "{report:#} {stderr}"
-    );
+    let (_, report, _) = folder.audit();
+    assert_says(&report["notes"].to_string(), note);
     assert_eq!(report["totals"]["stale"], 0);
 }
 
@@ -275,10 +260,7 @@ fn a_file_that_was_cut_off_is_named() {
     file.write_all(&text.as_bytes()[..text.len() / 2]).unwrap();
     let (code, report, stderr) = folder.audit();
     assert_eq!((code, report), (2, Value::Null));
-    assert!(
-        stderr.contains("web-1/web-1.yaml") && stderr.lines().count() == 1,
-        "{stderr}"
-    );
+    assert_line(&stderr, "web-1/web-1.yaml");
 }
 
 /// `kubectl cluster-info dump --output-directory` has nodes and pods, and no pools.
@@ -293,7 +275,7 @@ fn a_cluster_info_dump_is_read_beside_pools() {
     folder.write("default/events.json", "{}");
     let (code, _, stderr) = folder.audit();
     assert_eq!(code, 2);
-    assert!(stderr.contains("no IPPools"), "{stderr}");
+    assert_says(&stderr, "no IPPools");
     folder.write("pools.json", &list("ippools").to_string());
     let (_, report, stderr) = folder.audit();
     assert_eq!(report["totals"]["unknown"], 1, "{stderr}");
@@ -315,8 +297,5 @@ fn an_input_without_objects_is_one_line(#[case] name: &str, #[case] expected: &s
     assert!(tar.unwrap().success());
     let (code, _, stderr) = audit_at(&folder.0.join(name));
     assert_eq!(code, 2);
-    assert!(
-        stderr.contains(expected) && stderr.lines().count() == 1,
-        "{stderr}"
-    );
+    assert_line(&stderr, expected);
 }

@@ -15,10 +15,10 @@ fn two_networks() -> Server {
     server
 }
 
-fn put_row(server: &Server, network: &str, podref: Option<&str>) {
+fn put_network(server: &Server, network: &str, podref: Option<&str>) {
     let mut pool = fixtures::pool(NS, RANGE).network_name(network);
     if let Some(podref) = podref {
-        pool = pool.row(5, &fixtures::sandbox(5), podref, "net1");
+        pool = pool.row_of(5, podref);
         let name = format!("{network}-10.0.0.5");
         reserve(server, &name, podref);
     }
@@ -42,8 +42,8 @@ fn on(name: &str, networks: &[&str]) -> Value {
 #[tokio::test]
 async fn a_row_of_another_network_is_none_of_this_one() {
     let server = two_networks();
-    put_row(&server, "ared", Some("default/a1"));
-    put_row(&server, "blue", None);
+    put_network(&server, "ared", Some("default/a1"));
+    put_network(&server, "blue", None);
     server.put(on("a1", &["ared", "blue"]));
     let report = report(&server).await;
     let finding = only(&report);
@@ -55,8 +55,8 @@ async fn a_row_of_another_network_is_none_of_this_one() {
 #[tokio::test]
 async fn a_duplicate_is_of_the_pool_of_its_network() {
     let server = two_networks();
-    put_row(&server, "ared", Some("default/a1"));
-    put_row(&server, "blue", Some("default/b1"));
+    put_network(&server, "ared", Some("default/a1"));
+    put_network(&server, "blue", Some("default/b1"));
     server.put(on("a1", &["ared"]));
     for name in ["b1", "b2", "b3"] {
         server.put(on(name, &["blue"]));
@@ -83,13 +83,8 @@ async fn what_no_row_holds_is_of_a_pool_too() {
             pool: Some(pool.to_owned()),
             ..Filter::default()
         };
-        let report = audit(
-            &snapshot,
-            &Policy::default(),
-            &filter,
-            Source::Files,
-            MADE.to_owned(),
-        );
+        let (policy, made) = (Policy::default(), MADE.to_owned());
+        let report = audit(&snapshot, &policy, &filter, Source::Files, made);
         assert_eq!(problems(&report), [(Problem::InUseUnallocated, "10.0.0.9")]);
     }
 }
@@ -97,38 +92,19 @@ async fn what_no_row_holds_is_of_a_pool_too() {
 #[tokio::test]
 async fn a_row_in_a_slice_s_pool_is_found() {
     let server = bare();
-    let ipam = json!({
-        "type": "whereabouts", "range": "10.0.0.0/16", "node_slice_size": "/24", "network_name": "blue"
-    });
-    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
-    let slices = [("n1", "10.0.0.0/24")];
-    server.put(fixtures::node_slice_pool(
-        NS,
-        "blue",
-        "10.0.0.0/16",
-        "/24",
-        &slices,
-    ));
+    put_slices(&server, &[("n1", "10.0.0.0/24")]);
     let name = "blue-n1-10.0.0.0-24";
     let pool = fixtures::pool(NS, RANGE).name(name);
-    server.put(pool.row(5, &fixtures::sandbox(5), "default/a1", "net1"));
+    server.put(pool.row_of(5, "default/a1"));
     reserve(&server, "blue-10.0.0.5", "default/a1");
     server.put(on("a1", &["net"]));
     assert_eq!(report(&server).await.findings, []);
     server.put(on("a2", &["net"]));
     let report = report(&server).await;
-    let found: Vec<_> = report
-        .findings
-        .iter()
-        .map(|f| (f.problem, f.pool.as_deref()))
-        .collect();
-    assert_eq!(
-        found,
-        [
-            (Problem::InUseTwice, Some(name)),
-            (Problem::InUseUnallocated, Some(name))
-        ]
-    );
+    let found = [Problem::InUseTwice, Problem::InUseUnallocated];
+    assert_eq!(kinds_of(&report), found);
+    let mut findings = report.findings.iter();
+    assert!(findings.all(|it| it.pool.as_deref() == Some(name)));
 }
 
 /// Ranges that overlap without reservations give one address twice, and are meant to.
@@ -144,8 +120,7 @@ async fn who_does_not_reserve_shares_with_other_pools() {
             json!({ "type": "whereabouts", "range": range, "enable_overlapping_ranges": reserves });
         server.put(fixtures::nad_with_ipam(NS, name, &ipam));
         let owner = format!("{NS}/{name}1");
-        let pool = fixtures::pool(NS, range);
-        server.put(pool.row(5, &fixtures::sandbox(5), &owner, "net1"));
+        server.put(fixtures::pool(NS, range).row_of(5, &owner));
         server.put(on(&format!("{name}1"), &[name]));
     }
     reserve(&server, "10.0.0.5", "default/c1");
@@ -177,9 +152,7 @@ async fn whoever_goes_has_given_back_what_it_reports() {
         put_pool(&server, &[(1, "default/web-1")]);
         server.put(pod("web-1", 1).with(change));
         server.put(pod("idle-2", 2).with(change));
-        server
-            .delete("overlappingrangeipreservations", NS, "10.0.0.1")
-            .unwrap();
+        unreserve(&server, "10.0.0.1");
         assert_eq!(report(&server).await.findings, []);
         server.put(pod("web-2", 1));
         let offline = dump(&server).judged();
@@ -198,21 +171,16 @@ async fn a_duplicate_is_looked_at_again() {
     for name in ["web-1", "web-2"] {
         server.put(pod(name, 1));
     }
-    assert_eq!(
-        live(&server).await.unwrap().findings[0].problem,
-        Problem::InUseTwice
-    );
+    let before = live(&server).await.unwrap();
+    assert_eq!(kinds_of(&before)[0], Problem::InUseTwice);
     // The pod that looked alive had ended, and its phase says so by now.
-    let later = server.clone();
-    server.on(Match::list("nodes")).once().before(move |_| {
-        let server = later.clone();
-        async move {
-            server.put(pod("web-1", 1).ended("Succeeded"));
-            server.edit("ippools", NS, POOL, |pool| {
-                pool["spec"]["allocations"]["1"] =
-                    fixtures::row(&fixtures::sandbox(2), "default/web-2", "net1");
-            });
-        }
+    let list = server.on(Match::list("nodes")).once();
+    list.before(|server| async move {
+        server.put(pod("web-1", 1).ended("Succeeded"));
+        server.edit("ippools", NS, POOL, |pool| {
+            pool["spec"]["allocations"]["1"] =
+                fixtures::row(&fixtures::sandbox(2), "default/web-2", "net1");
+        });
     });
     let report = live(&server).await.unwrap();
     assert_eq!(report.findings, []);
@@ -260,22 +228,15 @@ async fn an_address_of_two_pods_that_live_is_a_duplicate() {
     server.put(pod("web-2", 1).node("n2"));
     server.put(fixtures::node("n2", true));
     let report = report(&server).await;
-    let found = problems(&report);
-    assert_eq!(
-        found,
-        [
-            (Problem::InUseTwice, "10.0.0.1"),
-            (Problem::InUseUnallocated, "10.0.0.1")
-        ]
-    );
+    let found = [Problem::InUseTwice, Problem::InUseUnallocated];
+    assert_eq!(problems(&report), found.map(|it| (it, "10.0.0.1")));
     assert_eq!(report.findings[0].pods, ["default/web-1", "default/web-2"]);
     assert_eq!(
         *report.findings[0].nodes,
         ["n1", "n2"].map(Box::<str>::from)
     );
     assert_eq!(report.findings[0].pool.as_deref(), Some(POOL));
-    let detail = &report.findings[1].detail;
-    assert!(detail.contains("is another's"), "{detail}");
+    assert_says(&report.findings[1].detail, "is another's");
 }
 
 #[tokio::test]

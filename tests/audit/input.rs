@@ -6,18 +6,14 @@ use rstest::rstest;
 use super::*;
 
 fn without(kind: Kind) -> File {
-    let kinds: Vec<_> = Kind::ALL.into_iter().filter(|it| *it != kind).collect();
-    File::new(dump_of(&shop(), &kinds).to_string())
+    part(&shop(), &all_but(kind))
 }
 
 #[test]
 fn without_pods_nothing_is_known_and_nothing_is_stale() {
     let report = without(Kind::Pod).judged();
-    let found: Vec<_> = report
-        .findings
-        .iter()
-        .map(|f| (f.problem, &*f.detail))
-        .collect();
+    let findings = report.findings.iter();
+    let found: Vec<_> = findings.map(|it| (it.problem, &*it.detail)).collect();
     let says = "its pod could not be read: the input has no pods";
     assert_eq!(found, [(Problem::Unknown, says), (Problem::Unknown, says)]);
     assert_eq!(report.totals.split.unknown, 2);
@@ -54,7 +50,7 @@ fn without_definitions_what_depends_on_them_is_not_looked_for() {
         report.notes[0],
         "the input has no network-attachment-definitions"
     );
-    assert!(report.notes[1].contains("duplicates"), "{:?}", report.notes);
+    assert_says(&report.notes[1], "duplicates");
 }
 
 #[test]
@@ -70,9 +66,9 @@ fn without_reservations_none_is_missing() {
 #[test]
 fn without_pools_there_is_nothing_to_judge() {
     let error = without(Kind::IpPool).read().unwrap_err();
-    assert!(
-        error.starts_with("the input has no IPPools, so there is nothing to judge"),
-        "{error}"
+    assert_begins(
+        &error,
+        "the input has no IPPools, so there is nothing to judge",
     );
 }
 
@@ -85,15 +81,12 @@ fn pods_that_were_read_before_the_rows_prove_nothing() {
         Kind::Definition,
         Kind::Reservation,
     ];
-    let report = File::new(dump_of(&shop(), &kinds).to_string()).judged();
+    let report = part(&shop(), &kinds).judged();
     let finding = only(&report);
     assert_eq!(finding.problem, Problem::Unknown);
-    assert!(
-        finding
-            .detail
-            .ends_with("the pods were read before the IPPools or their reservations"),
-        "{}",
-        finding.detail
+    assert_ends(
+        &finding.detail,
+        "the pods were read before the IPPools or their reservations",
     );
 }
 
@@ -101,10 +94,7 @@ fn pods_that_were_read_before_the_rows_prove_nothing() {
 fn pods_of_one_namespace_prove_nothing_about_others() {
     let server = shop();
     server.delete("pods", "kube-system", "dns").unwrap();
-    server.edit("ippools", NS, POOL, |pool| {
-        pool["spec"]["allocations"]["3"] =
-            fixtures::row(&fixtures::sandbox(3), "other/gone", "net1");
-    });
+    put_row(&server, POOL, 3, "other/gone");
     let report = dump(&server).judged();
     assert_eq!(
         problems(&report),
@@ -160,9 +150,7 @@ fn pods_of_one_namespace_prove_nothing_about_others() {
     "object at byte 10: Node n1 cannot be read"
 )]
 fn what_is_no_dump_is_one_clear_line(#[case] text: &str, #[case] says: &str) {
-    let error = File::new(text).read().unwrap_err();
-    assert!(error.contains(says), "{error}");
-    assert_eq!(error.lines().count(), 1);
+    assert_line(&File::new(text).read().unwrap_err(), says);
 }
 
 #[test]
@@ -171,29 +159,25 @@ fn utf_16_is_named() {
         .chain("{}".encode_utf16())
         .flat_map(u16::to_le_bytes)
         .collect();
-    let error = File::new(text).read().unwrap_err();
-    assert!(error.contains("it is UTF-16, not UTF-8"), "{error}");
+    assert_says(
+        &File::new(text).read().unwrap_err(),
+        "it is UTF-16, not UTF-8",
+    );
 }
 
 #[test]
 fn an_object_that_is_there_twice_is_an_error() {
     let dump = dump_of(&shop(), &Kind::ALL).to_string();
     let error = File::new(format!("{dump}\n{dump}")).read().unwrap_err();
-    assert!(
-        error.contains("IPPool default/10.0.0.0-24 is in the input twice"),
-        "{error}"
-    );
+    assert_says(&error, "IPPool default/10.0.0.0-24 is in the input twice");
     let slices = fixtures::node_slice_pool(NS, "s", RANGE, "/28", &[]);
     let dump = format!("{dump}{slices}");
     let twice = File::new(format!("{dump}{slices}")).read().unwrap_err();
-    assert!(
-        twice.contains("NodeSlicePool default/s is in the input twice"),
-        "{twice}"
-    );
+    assert_says(&twice, "NodeSlicePool default/s is in the input twice");
     for kind in [Kind::Pod, Kind::Node, Kind::Reservation, Kind::Definition] {
         let again = dump_of(&shop(), &[kind]).to_string();
         let error = File::new(format!("{dump}{again}")).read().unwrap_err();
-        assert!(error.contains("is in the input twice"), "{kind}: {error}");
+        assert_says(&error, "is in the input twice");
     }
 }
 

@@ -70,18 +70,18 @@ async fn an_error_is_never_an_empty_list() {
         let server = server();
         server.on(Match::list("pods")).fail(code);
         let error = live(&server).await.unwrap_err().to_string();
-        assert!(
-            error.starts_with("cannot list pods: ") && error.lines().count() == 1,
-            "{error}"
-        );
+        assert_begins(&error, "cannot list pods: ");
+        assert_eq!(error.lines().count(), 1, "{error}");
     }
     let server = server();
     for number in 0..600 {
         server.put(fixtures::pod(NS, &format!("pod-{number}")));
     }
     server.on(Match::list("pods").further_pages()).disconnect();
-    let error = live(&server).await.unwrap_err().to_string();
-    assert!(error.starts_with("cannot list pods: "), "{error}");
+    assert_begins(
+        &live(&server).await.unwrap_err().to_string(),
+        "cannot list pods: ",
+    );
 }
 
 #[tokio::test]
@@ -211,18 +211,12 @@ async fn whoever_else_frees_addresses_is_told() {
     reconciler("CronJob", "wb-whereabouts", false);
     let notes = live(&server).await.unwrap().notes;
     assert_eq!(notes.len(), 3, "{notes:?}");
-    assert!(
-        notes[0].contains("DaemonSet kube-system/whereabouts"),
-        "{notes:?}"
+    assert_says(&notes[0], "DaemonSet kube-system/whereabouts");
+    assert_says(
+        &notes[1],
+        "Deployment kube-system/wb-whereabouts-reconciler",
     );
-    assert!(
-        notes[1].contains("Deployment kube-system/wb-whereabouts-reconciler"),
-        "{notes:?}"
-    );
-    assert!(
-        notes[2].contains("CronJob kube-system/wb-whereabouts"),
-        "{notes:?}"
-    );
+    assert_says(&notes[2], "CronJob kube-system/wb-whereabouts");
     // At rest they are no news, and a right that is missing says nothing.
     reconciler("Deployment", "wb-whereabouts-reconciler", true);
     reconciler("CronJob", "wb-whereabouts", true);
@@ -241,24 +235,16 @@ async fn what_came_to_be_between_two_lists_is_looked_at_again() {
     put_pool(&server, &[(1, "default/web-1")]);
     server.put(pod("web-1", 1));
     // Born after the pools were read, with a row, a reservation and a status of its own.
-    let born = server.clone();
-    server.on(Match::list("pods")).once().before(move |_| {
-        let server = born.clone();
-        async move {
-            server.put(pod("web-2", 2));
-            reserve(&server, "10.0.0.2", "default/web-2");
-            server.edit("ippools", NS, POOL, |pool| {
-                pool["spec"]["allocations"]["2"] =
-                    fixtures::row(&fixtures::sandbox(2), "default/web-2", "net1");
-            });
-        }
+    let list = server.on(Match::list("pods")).once();
+    list.before(|server| async move {
+        server.put(pod("web-2", 2));
+        reserve(&server, "10.0.0.2", "default/web-2");
+        put_row(&server, POOL, 2, "default/web-2");
     });
     assert_eq!(live(&server).await.unwrap().findings, []);
     // A pod without a row still has none at the second look, and an address without a reservation neither.
     server.put(pod("web-3", 3));
-    server
-        .delete("overlappingrangeipreservations", NS, "10.0.0.1")
-        .unwrap();
+    unreserve(&server, "10.0.0.1");
     let report = live(&server).await.unwrap();
     assert_eq!(
         problems(&report),
@@ -274,14 +260,11 @@ async fn a_pool_that_cannot_be_read_at_the_second_look_proves_no_row() {
     let server = server();
     put_pool(&server, &[]);
     server.put(pod("web-1", 1));
-    let spoilt = server.clone();
-    server.on(Match::list("pods")).once().before(move |_| {
-        let server = spoilt.clone();
-        async move {
-            server.edit("ippools", NS, POOL, |pool| {
-                pool["spec"]["allocations"] = json!("nothing");
-            });
-        }
+    let list = server.on(Match::list("pods")).once();
+    list.before(|server| async move {
+        server.edit("ippools", NS, POOL, |pool| {
+            pool["spec"]["allocations"] = json!("nothing");
+        });
     });
     assert_eq!(
         problems(&live(&server).await.unwrap()),
@@ -293,13 +276,10 @@ async fn a_pool_that_cannot_be_read_at_the_second_look_proves_no_row() {
 async fn a_reservation_that_comes_after_the_list_of_them_is_not_missing() {
     let server = server();
     put_pool(&server, &[]);
-    let born = server.clone();
-    server.on(Match::list("ippools")).once().before(move |_| {
-        let server = born.clone();
-        async move {
-            put_pool(&server, &[(1, "default/web-1")]);
-            server.put(pod("web-1", 1));
-        }
+    let list = server.on(Match::list("ippools")).once();
+    list.before(|server| async move {
+        put_pool(&server, &[(1, "default/web-1")]);
+        server.put(pod("web-1", 1));
     });
     assert_eq!(live(&server).await.unwrap().findings, []);
 }

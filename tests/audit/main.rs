@@ -34,6 +34,7 @@ use assert_cmd::Command;
 use ipgc::{
     audit::{
         audit, confirm,
+        explain::{explain, report::Explanation},
         filter::Filter,
         report::{Finding, Problem, Report, Source},
         wants_confirmation,
@@ -121,6 +122,31 @@ fn reserve(server: &Server, name: &str, podref: &str) {
     server.put(fixtures::reservation(NS, name, podref, "net1"));
 }
 
+/// The reservation of this name goes.
+fn unreserve(server: &Server, name: &str) {
+    let resource = "overlappingrangeipreservations";
+    server.delete(resource, NS, name).unwrap();
+}
+
+/// Puts a row of this pod's `net1` into a pool that is there.
+fn put_row(server: &Server, pool: &str, offset: u64, podref: &str) {
+    let row = fixtures::row(&fixtures::sandbox(offset), podref, "net1");
+    let is_there = server.edit("ippools", NS, pool, |pool| {
+        pool["spec"]["allocations"][offset.to_string()] = row;
+    });
+    assert!(is_there);
+}
+
+/// The definition `default/net` of network `blue`, with these slices of nodes.
+fn put_slices(server: &Server, slices: &[(&str, &str)]) {
+    let (range, size) = ("10.0.0.0/16", "/24");
+    let ipam = json!({
+        "type": "whereabouts", "range": range, "node_slice_size": size, "network_name": "blue"
+    });
+    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
+    server.put(fixtures::node_slice_pool(NS, "blue", range, size, slices));
+}
+
 /// The pool with these rows, and their reservations. Those of one pod are of its interfaces `net1`, `net2` and so on.
 fn put_pool(server: &Server, rows: &[(u64, &str)]) {
     let mut pool = fixtures::pool(NS, RANGE);
@@ -161,6 +187,20 @@ fn dump(server: &Server) -> File {
     File::new(serde_json::to_string_pretty(&dump_of(server, &Kind::ALL)).unwrap())
 }
 
+fn all_but(missing: Kind) -> Vec<Kind> {
+    let all = Kind::ALL.into_iter();
+    all.filter(|kind| *kind != missing).collect()
+}
+
+/// A dump with another pool, `default/bad`, that cannot be read.
+fn with_bad_pool(server: &Server) -> File {
+    let mut dump = dump_of(server, &Kind::ALL);
+    let mut bad = server.get("ippools", NS, POOL).unwrap();
+    bad["metadata"] = json!({ "namespace": NS, "name": "bad" });
+    dump["items"].as_array_mut().unwrap().insert(0, bad);
+    File::new(dump.to_string())
+}
+
 /// A dump of these kinds only.
 fn part(server: &Server, kinds: &[Kind]) -> File {
     File::new(dump_of(server, kinds).to_string())
@@ -172,6 +212,13 @@ fn judge(snapshot: &Snapshot, source: Source) -> Report {
     let report = audit(snapshot, &policy, &all, source, MADE.to_owned());
     schema::AUDIT.check(&report);
     report
+}
+
+/// Each explanation of each test is as its schema says.
+fn explained(snapshot: &Snapshot, subject: &str) -> Result<Explanation, String> {
+    let (policy, made) = (Policy::default(), MADE.to_owned());
+    let explanation = explain(snapshot, &policy, subject, Source::Files, made);
+    explanation.inspect(|explanation| schema::EXPLAIN.check(explanation))
 }
 
 /// The report about a server, as `ipgc audit` makes it.
@@ -229,6 +276,42 @@ fn problems(report: &Report) -> Vec<(Problem, &str)> {
     findings
         .map(|finding| (finding.problem, finding.address.as_deref().unwrap_or("")))
         .collect()
+}
+
+/// The problems of the findings.
+fn kinds_of(report: &Report) -> Vec<Problem> {
+    let findings = report.findings.iter();
+    findings.map(|finding| finding.problem).collect()
+}
+
+#[track_caller]
+fn assert_says(text: &str, words: &str) {
+    assert!(text.contains(words), "{text}");
+}
+
+#[track_caller]
+fn assert_begins(text: &str, words: &str) {
+    assert!(text.starts_with(words), "{text}");
+}
+
+#[track_caller]
+fn assert_ends(text: &str, words: &str) {
+    assert!(text.ends_with(words), "{text}");
+}
+
+/// One line has these words.
+#[track_caller]
+fn assert_line(text: &str, words: &str) {
+    assert_says(text, words);
+    assert_eq!(text.lines().count(), 1, "{text}");
+}
+
+/// Exit code 2, nothing on standard output, and one line of the program with these words.
+#[track_caller]
+fn assert_refused((code, stdout, stderr): (i32, String, String), words: &str) {
+    assert_eq!((code, &*stdout), (2, ""), "{stderr}");
+    assert_begins(&stderr, "ipgc: ");
+    assert_line(&stderr, words);
 }
 
 /// The program as its user meets it: exit code, standard output and standard error.

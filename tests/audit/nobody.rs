@@ -1,6 +1,6 @@
 //! Rows that name no pod: they are nobody's, neither another pod's nor of a pod that is gone.
 
-use ipgc::audit::explain::{explain, text};
+use ipgc::audit::explain::text;
 use rstest::rstest;
 
 use super::*;
@@ -29,16 +29,11 @@ async fn the_address_of_a_live_pod_in_a_row_of_nobody_is_given_to_no_other(
     let server = held_for(podref);
     let report = report(&server).await;
     assert_eq!(problems(&report), [(Problem::Unreadable, "10.0.0.9")]);
-    let detail = &only(&report).detail;
-    assert!(detail.starts_with("it names no pod"), "{detail}");
+    assert_begins(&only(&report).detail, "it names no pod");
     // Of another pod's row it is told.
-    server.edit("ippools", NS, POOL, |pool| {
-        pool["spec"]["allocations"]["9"] =
-            fixtures::row(&fixtures::sandbox(9), "default/other", "net1");
-    });
+    put_row(&server, POOL, 9, "default/other");
     let report = super::report(&server).await;
-    let mut findings = report.findings.iter();
-    assert!(findings.any(|it| it.problem == Problem::InUseUnallocated));
+    assert!(kinds_of(&report).contains(&Problem::InUseUnallocated));
 }
 
 #[rstest]
@@ -54,12 +49,9 @@ fn explain_says_of_no_row_of_nobody_that_its_pod_is_gone(
     #[case] says: &str,
 ) {
     let snapshot = dump(&held_for(podref)).read().unwrap();
-    let policy = Policy::default();
-    let asked = "10.0.0.9";
-    let found = explain(&snapshot, &policy, asked, Source::Files, MADE.to_owned()).unwrap();
-    schema::EXPLAIN.check(&found);
+    let found = explained(&snapshot, "10.0.0.9").unwrap();
     let text = text(&found);
-    assert!(text.contains(says), "{text}");
+    assert_says(&text, says);
     let is_named = podref == Some("default/gone");
     assert_eq!(text.contains("no such pod"), is_named, "{text}");
     assert_eq!(found.rows[0].pod_is_absent, is_named);
@@ -72,9 +64,7 @@ fn a_reservation_beside_a_row_of_nobody_is_not_told_as_beside_another_s() {
     let server = held_for(None);
     reserve(&server, "10.0.0.9", "default/web-9");
     let snapshot = dump(&server).read().unwrap();
-    let policy = Policy::default();
-    let asked = "default/web-9";
-    let found = explain(&snapshot, &policy, asked, Source::Files, MADE.to_owned()).unwrap();
+    let found = explained(&snapshot, "default/web-9").unwrap();
     assert!(
         found
             .notes

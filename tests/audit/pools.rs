@@ -7,9 +7,7 @@ use rstest::rstest;
 async fn an_address_beyond_its_range_is_found() {
     let server = server();
     put_pool(&server, &[(300, "default/web-1")]);
-    server
-        .delete("overlappingrangeipreservations", NS, "10.0.0.300")
-        .unwrap();
+    unreserve(&server, "10.0.0.300");
     let pod = fixtures::pod(NS, "web-1").node("n1").running();
     server.put(pod.reports("default/net", "net1", &["10.0.1.44"]));
     reserve(&server, "10.0.1.44", "default/web-1");
@@ -24,20 +22,15 @@ async fn a_pool_that_cannot_be_read_stands_alone_and_hides_no_row() {
     put_pool(&server, &[(2, "default/gone")]);
     server.put(pod("web-9", 9));
     reserve(&server, "10.0.0.8", "default/gone");
-    let mut dump = dump_of(&server, &Kind::ALL);
-    let mut bad = server.get("ippools", NS, POOL).unwrap();
-    bad["metadata"] = json!({ "namespace": NS, "name": "bad" });
-    dump["items"].as_array_mut().unwrap().insert(0, bad);
-    let report = judge(&File::new(dump.to_string()).read().unwrap(), Source::Files);
+    let report = with_bad_pool(&server).judged();
     // web-9's row, and that of the reservation, may be in the pool that cannot be read.
     assert_eq!(
         problems(&report),
         [(Problem::Stale, "10.0.0.2"), (Problem::Unreadable, "")]
     );
-    let detail = &report.findings[1].detail;
-    assert!(
-        detail.starts_with("IPPool default/bad: missing field `uid`"),
-        "{detail}"
+    assert_begins(
+        &report.findings[1].detail,
+        "IPPool default/bad: missing field `uid`",
     );
 }
 
@@ -58,11 +51,7 @@ async fn a_pool_that_no_definition_leads_to_may_be_removed_once_it_is_empty() {
     // A dump may be hours old.
     let offline = dump(&server).judged();
     assert_eq!(only(&offline).command, None);
-    assert!(
-        only(&offline).detail.contains("look again at the cluster"),
-        "{:?}",
-        only(&offline)
-    );
+    assert_says(&only(&offline).detail, "look again at the cluster");
     server.edit("ippools", "other", "10.9.0.0-24", |pool| {
         pool["spec"]["allocations"]["1"] =
             fixtures::row(&fixtures::sandbox(1), "default/gone", "net1");
@@ -93,12 +82,9 @@ async fn a_definition_without_a_range_may_lead_to_any_pool() {
         (finding.problem, &finding.command),
         (Problem::PoolWithoutDefinition, &None)
     );
-    assert!(
-        finding
-            .detail
-            .contains("what does not tell its range may: default/on-the-node"),
-        "{}",
-        finding.detail
+    assert_says(
+        &finding.detail,
+        "what does not tell its range may: default/on-the-node",
     );
 }
 
@@ -106,18 +92,7 @@ async fn a_definition_without_a_range_may_lead_to_any_pool() {
 async fn a_slice_of_a_node_that_is_gone_is_told_with_what_removes_it() {
     let server = bare();
     server.put(fixtures::node("n2", true));
-    let ipam = json!({
-        "type": "whereabouts", "range": "10.0.0.0/16", "node_slice_size": "/24", "network_name": "blue"
-    });
-    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
-    let slices = [("n1", "10.0.0.0/24"), ("n2", "10.0.1.0/24")];
-    server.put(fixtures::node_slice_pool(
-        NS,
-        "blue",
-        "10.0.0.0/16",
-        "/24",
-        &slices,
-    ));
+    put_slices(&server, &[("n1", "10.0.0.0/24"), ("n2", "10.0.1.0/24")]);
     server.put(fixtures::pool(NS, "10.0.1.0/24").name("blue-n2-10.0.1.0-24"));
     assert_eq!(report(&server).await.findings, []);
     server.delete("nodes", "", "n2").unwrap();
@@ -130,22 +105,17 @@ async fn a_slice_of_a_node_that_is_gone_is_told_with_what_removes_it() {
     assert_eq!(gone.problem, Problem::SliceOfGoneNode);
     assert_eq!(*gone.nodes, ["n2"].map(Box::<str>::from));
     let command = gone.command.unwrap();
-    assert!(
-        command.contains("/ippools/blue-n2-10.0.1.0-24 && kubectl -n default"),
-        "{command}"
+    assert_says(
+        &command,
+        "/ippools/blue-n2-10.0.1.0-24 && kubectl -n default",
     );
-    assert!(
-        command.ends_with(
-            "patch nodeslicepools.whereabouts.cni.cncf.io blue --type=json -p \
+    assert_ends(
+        &command,
+        "patch nodeslicepools.whereabouts.cni.cncf.io blue --type=json -p \
              '[{\"op\":\"test\",\"path\":\"/status/allocations/1/nodeName\",\"value\":\"n2\"},\
-             {\"op\":\"replace\",\"path\":\"/status/allocations/1/nodeName\",\"value\":\"\"}]'"
-        ),
-        "{command}"
+             {\"op\":\"replace\",\"path\":\"/status/allocations/1/nodeName\",\"value\":\"\"}]'",
     );
-    server.edit("ippools", NS, "blue-n2-10.0.1.0-24", |pool| {
-        pool["spec"]["allocations"]["1"] =
-            fixtures::row(&fixtures::sandbox(1), "default/gone", "net1");
-    });
+    put_row(&server, "blue-n2-10.0.1.0-24", 1, "default/gone");
     let report = report(&server).await;
     let slice = report.findings.last().unwrap();
     assert_eq!(
@@ -162,16 +132,9 @@ async fn m4_06_a_slice_with_a_row_of_another_node_is_a_finding() {
     server.put(fixtures::node("n3", false));
     let proxy = fixtures::pod("kube-system", "proxy").node("n2");
     server.put(proxy.running());
-    let ipam = json!({
-        "type": "whereabouts", "range": "10.0.0.0/16", "node_slice_size": "/24", "network_name": "blue"
-    });
-    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
-    let slices = [("n2", "10.0.1.0/24")];
-    let slices = fixtures::node_slice_pool(NS, "blue", "10.0.0.0/16", "/24", &slices);
-    server.put(slices);
+    put_slices(&server, &[("n2", "10.0.1.0/24")]);
     let pool = fixtures::pool(NS, "10.0.1.0/24").name("blue-n2-10.0.1.0-24");
-    let pool = pool.row(1, &fixtures::sandbox(1), "default/gone", "net1");
-    server.put(pool.row(2, &fixtures::sandbox(2), "default/web", "net1"));
+    server.put(pool.row_of(1, "default/gone").row_of(2, "default/web"));
     reserve(&server, "blue-10.0.1.2", "default/web");
     let put_on = |node: &str| {
         let pod = fixtures::pod(NS, "web").node(node).networks("net");
@@ -179,13 +142,9 @@ async fn m4_06_a_slice_with_a_row_of_another_node_is_a_finding() {
         server.put(pod);
     };
     put_on("n2");
-    let is_told = |report: &Report| {
-        let mut findings = report.findings.iter();
-        findings.any(|it| it.problem == Problem::SliceOfSeveralNodes)
-    };
     let before = report(&server).await;
     assert_eq!(before.totals.split.unfenced, 0);
-    assert!(!is_told(&before));
+    assert!(!kinds_of(&before).contains(&Problem::SliceOfSeveralNodes));
     put_on("n1");
     let after = report(&server).await;
     assert_eq!(after.totals.split.unfenced, 1);
@@ -193,11 +152,7 @@ async fn m4_06_a_slice_with_a_row_of_another_node_is_a_finding() {
     let finding = findings.find(|it| it.problem == Problem::SliceOfSeveralNodes);
     let finding = finding.unwrap();
     assert_eq!(*finding.nodes, ["n2", "n1"].map(Box::<str>::from));
-    assert!(
-        finding.detail.contains("pod default/web on node n1"),
-        "{}",
-        finding.detail
-    );
+    assert_says(&finding.detail, "pod default/web on node n1");
 }
 
 #[rstest]
@@ -216,7 +171,7 @@ async fn a_range_that_is_nearly_full_is_told_with_its_split(
     let mut pool = fixtures::pool(NS, "10.0.0.0/28");
     for offset in 1..=rows {
         let owner = format!("default/gone-{offset}");
-        pool = pool.row(offset, &fixtures::sandbox(offset), &owner, "net1");
+        pool = pool.row_of(offset, &owner);
     }
     server.put(pool);
     let report = report(&server).await;

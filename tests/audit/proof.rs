@@ -22,11 +22,7 @@ fn rows_and_pods_of_several_files_prove_nothing(#[case] files: &[&[Kind]]) {
     let parts: Vec<_> = files.iter().map(|kinds| part(&server, kinds)).collect();
     let report = of_files(&parts);
     assert_eq!(problems(&report), [(Problem::Unknown, "10.0.0.2")]);
-    assert!(
-        report.notes[0].contains("not all in one file"),
-        "{:?}",
-        report.notes
-    );
+    assert_says(&report.notes[0], "not all in one file");
 }
 
 #[test]
@@ -131,6 +127,8 @@ fn a_list_within_a_list_is_an_error(#[case] list: &Value, #[case] member: &str) 
     assert_eq!(problems(&of_files(&[file])), [(Problem::Stale, "10.0.0.2")]);
     list[member] = json!([pod("gone", 2).build()]);
     dump["items"].as_array_mut().unwrap().push(list.clone());
-    let error = File::new(dump.to_string()).read().unwrap_err();
-    assert!(error.contains("in which there are objects"), "{error}");
+    assert_says(
+        &File::new(dump.to_string()).read().unwrap_err(),
+        "in which there are objects",
+    );
 }

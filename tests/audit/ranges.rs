@@ -46,21 +46,13 @@ async fn a_pool_whose_definition_was_changed_is_superseded_and_drains(#[case] ke
         (finding.pool.as_deref(), &finding.command),
         (Some(POOL), &None)
     );
-    assert!(
-        finding.detail.contains("go with their pods"),
-        "{}",
-        finding.detail
-    );
+    assert_says(&finding.detail, "go with their pods");
     // The new pool keeps off the address because of its reservation, which is still wanted.
-    server
-        .delete("overlappingrangeipreservations", NS, "10.0.0.1")
-        .unwrap();
+    unreserve(&server, "10.0.0.1");
     let open = (Problem::ReservationMissing, None);
     assert_eq!(about(&report(&server).await), [open, superseded]);
     put_pool(&server, &[]);
-    server
-        .delete("overlappingrangeipreservations", NS, "10.0.0.2")
-        .unwrap();
+    unreserve(&server, "10.0.0.2");
     for name in ["web-1", "web-2"] {
         server.delete("pods", NS, name).unwrap();
     }
@@ -111,16 +103,11 @@ async fn a_superseded_pool_is_not_nearly_full() {
     let mut pool = fixtures::pool(NS, "10.0.0.0/28");
     for offset in 1..=14 {
         let owner = format!("default/gone-{offset}");
-        pool = pool.row(offset, &fixtures::sandbox(offset), &owner, "net1");
+        pool = pool.row_of(offset, &owner);
     }
     server.put(pool);
     define(&server, "net", &json!({ "range": "10.0.0.0/28" }));
-    let is_full = |report: &Report| {
-        report
-            .findings
-            .iter()
-            .any(|it| it.problem == Problem::NearlyFull)
-    };
+    let is_full = |report: &Report| kinds_of(report).contains(&Problem::NearlyFull);
     assert!(is_full(&report(&server).await));
     define(&server, "net", &json!({ "range": "10.0.0.0/24" }));
     assert!(!is_full(&report(&server).await));
@@ -149,7 +136,7 @@ async fn a_range_of_single_addresses_is_full_by_design(#[case] definitions: &[Va
         let (name, network) = (format!("web-{at}"), format!("net-{at}"));
         define(&server, &network, keys);
         let (podref, address) = (format!("default/{name}"), format!("10.0.0.{at}"));
-        pool = pool.row(at, &fixtures::sandbox(at), &podref, "net1");
+        pool = pool.row_of(at, &podref);
         reserve(&server, &address, &podref);
         let network = format!("default/{network}");
         let pod = fixtures::pod(NS, &name).node("n1").networks(&network);
@@ -199,8 +186,7 @@ async fn a_definition_whose_range_cannot_be_read_is_named_and_hides_no_other_poo
         ]
     );
     let says = "unless it is of one whose range cannot be read: default/bad; it has 1 rows";
-    let detail = &report.findings[1].detail;
-    assert!(detail.contains(says), "{detail}");
+    assert_says(&report.findings[1].detail, says);
     assert_eq!(report.totals.split.live, 2);
     let says = "definition default/bad cannot be read: `range`";
     let is_told = |says: &str| report.notes.iter().any(|note| note.starts_with(says));
@@ -232,10 +218,9 @@ async fn a_definition_without_a_range_hides_the_pools_of_its_network() {
         found,
         [("far-10.0.0.0-24", false), ("gone-10.0.0.0-24", true)]
     );
-    let detail = &report.findings[0].detail;
-    assert!(
-        detail.ends_with("what does not tell its range may: default/far"),
-        "{detail}"
+    assert_ends(
+        &report.findings[0].detail,
+        "what does not tell its range may: default/far",
     );
 }
 
@@ -277,18 +262,10 @@ async fn a_part_that_is_full_is_told_though_the_range_has_room() {
     // Another definition of the same part is named, and none that hands out the whole of it.
     define(&server, "c", &json!({ "range": "10.0.0.10-10.0.0.13/24" }));
     let both = report(&server).await;
-    assert!(
-        only(&both)
-            .detail
-            .contains("default/a, default/c hands out"),
-        "{}",
-        only(&both).detail
-    );
+    assert_says(&only(&both).detail, "default/a, default/c hands out");
     as_rows(&rows[..3]);
     server.delete("pods", NS, "web-13").unwrap();
-    server
-        .delete("overlappingrangeipreservations", NS, "10.0.0.13")
-        .unwrap();
+    unreserve(&server, "10.0.0.13");
     assert_eq!(report(&server).await.findings, []);
 }
 
@@ -318,16 +295,13 @@ async fn a_static_address_that_a_pool_hands_out_is_told_with_exclude(
         (Problem::StaticInPool, Some("10.0.0.7"))
     );
     let detail = &finding.detail;
-    assert!(
-        detail.contains("definition default/fixed has it in `addresses`"),
-        "{detail}"
-    );
-    assert!(detail.contains("`exclude`"), "{detail}");
+    assert_says(detail, "definition default/fixed has it in `addresses`");
+    assert_says(detail, "`exclude`");
     let names = [
         "default/fixed, default/net hands it out",
         "and default/net hands it out",
     ];
-    assert!(detail.contains(names[2 - named]), "{detail}");
+    assert_says(detail, names[2 - named]);
     // An address that no definition hands out is no problem, nor is one that another network hands out.
     define(
         &server,

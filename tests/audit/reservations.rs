@@ -22,9 +22,7 @@ async fn a_live_row_wants_a_reservation(#[case] of: Option<&str>, #[case] says: 
         reserve(&server, name, "default/other");
     }
     assert_eq!(report(&server).await.findings, []);
-    server
-        .delete("overlappingrangeipreservations", NS, "10.0.0.1")
-        .unwrap();
+    unreserve(&server, "10.0.0.1");
     if let Some(of) = of {
         reserve(&server, "10.0.0.1", of);
     }
@@ -32,7 +30,7 @@ async fn a_live_row_wants_a_reservation(#[case] of: Option<&str>, #[case] says: 
     let finding = only(&report);
     assert_eq!(finding.problem, Problem::ReservationMissing);
     assert_eq!(finding.pods, ["default/web-1"]);
-    assert!(finding.detail.contains(says), "{}", finding.detail);
+    assert_says(&finding.detail, says);
     assert_eq!(finding.reservation.is_some(), of.is_some());
     // Nobody's is replaced.
     assert_eq!(finding.command.is_some(), of.is_none());
@@ -60,7 +58,7 @@ async fn a_reservation_that_names_no_pod_is_that_of_the_row_with_its_sandbox() {
         let finding = only(&report);
         assert_eq!(finding.problem, Problem::ReservationMissing);
         let says = "its pod lives, and its reservation names no pod and another sandbox";
-        assert!(finding.detail.starts_with(says), "{}", finding.detail);
+        assert_begins(&finding.detail, says);
         assert_eq!(finding.command, None);
     }
 }
@@ -167,7 +165,7 @@ async fn all_pods_of_an_ipam_claim_may_have_its_address() {
         });
         server.put_all([pod("vm-1", 9), pod("vm-2", 9)]);
         let report = live(&server).await.unwrap();
-        let problems: Vec<_> = report.findings.iter().map(|it| it.problem).collect();
+        let problems = kinds_of(&report);
         let is_wrong = problems.contains(&Problem::InUseTwice)
             && problems.contains(&Problem::InUseUnallocated);
         assert_eq!(is_wrong, tag.is_none(), "{problems:?}");
@@ -179,8 +177,7 @@ async fn where_nothing_is_reserved_no_reservation_is_missing() {
     let server = server();
     let ipam = json!({ "type": "whereabouts", "range": RANGE, "enable_overlapping_ranges": false });
     server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
-    let pool = fixtures::pool(NS, RANGE);
-    server.put(pool.row(1, &fixtures::sandbox(1), "default/web-1", "net1"));
+    server.put(fixtures::pool(NS, RANGE).row_of(1, "default/web-1"));
     server.put(pod("web-1", 1));
     assert_eq!(report(&server).await.findings, []);
 }
@@ -216,27 +213,18 @@ async fn a_reservation_whose_row_is_in_a_former_slice_is_not_alone() {
     server.put(former.row_of(9, "default/web-1"));
     reserve(&server, "10.0.0.9", "default/web-1");
     let report = report(&server).await;
-    let problems: Vec<_> = report.findings.iter().map(|it| it.problem).collect();
-    assert!(
-        !problems.contains(&Problem::ReservationOrphaned),
-        "{report:?}"
-    );
+    let orphaned = Problem::ReservationOrphaned;
+    assert!(!kinds_of(&report).contains(&orphaned), "{report:?}");
     reserve(&server, "10.0.0.8", "default/web-1");
-    let problems: Vec<_> = super::report(&server)
-        .await
-        .findings
-        .iter()
-        .map(|it| it.problem)
-        .collect();
-    assert!(problems.contains(&Problem::ReservationOrphaned));
+    let report = super::report(&server).await;
+    assert!(kinds_of(&report).contains(&orphaned));
 }
 
 #[tokio::test]
 async fn a_pod_that_cannot_start_for_anothers_reservation_is_a_finding() {
     for (owner, is_found) in [("default/gone", true), ("default/web-1", false)] {
         let server = server();
-        let pool = fixtures::pool(NS, RANGE);
-        server.put(pool.row(1, &fixtures::sandbox(1), "default/web-1", "net1"));
+        server.put(fixtures::pool(NS, RANGE).row_of(1, "default/web-1"));
         server.put(
             fixtures::pod(NS, "web-1")
                 .node("n1")
@@ -309,8 +297,8 @@ async fn an_orphaned_reservation_says_that_claims_are_forbidden() {
     assert!(!detail().await.contains("IPReservationClaimsForbidden"));
     server.put(event("IPReservationClaimsForbidden"));
     let said = detail().await;
-    assert!(said.contains("IPReservationClaimsForbidden"), "{said}");
-    assert!(said.contains("a reservation without a row"), "{said}");
+    assert_says(&said, "IPReservationClaimsForbidden");
+    assert_says(&said, "a reservation without a row");
     server.deny(testkit::Match::list("events.events.k8s.io"));
     let notes = live(&server).await.unwrap().notes;
     assert!(
@@ -327,7 +315,7 @@ async fn reservations_are_found_by_any_spelling() {
     let ipam = json!({ "type": "whereabouts", "range": "fd00::/64", "network_name": "blue" });
     server.put(fixtures::nad_with_ipam(NS, "six", &ipam));
     let pool = fixtures::pool(NS, "fd00::/64").network_name("blue");
-    server.put(pool.row(5, &fixtures::sandbox(5), "default/web-5", "net1"));
+    server.put(pool.row_of(5, "default/web-5"));
     let pod = fixtures::pod(NS, "web-5").node("n1").running();
     server.put(pod.reports("default/six", "net1", &["fd00::5"]));
     let expanded = "blue-fd00-0000-0000-0000-0000-0000-0000-0005";

@@ -8,18 +8,15 @@ use super::*;
 fn shown(podref: &str, is_wide: bool) -> String {
     let server = server();
     put_pool(&server, &[]);
-    server.edit("ippools", NS, POOL, |pool| {
-        for (key, podref) in [("1", podref), ("2", "default/gone")] {
-            pool["spec"]["allocations"][key] = fixtures::row(&fixtures::sandbox(1), podref, "net1");
-        }
-    });
+    put_row(&server, POOL, 1, podref);
+    put_row(&server, POOL, 2, "default/gone");
     table(&dump(&server).judged(), is_wide)
 }
 
 #[test]
 fn a_text_without_an_end_is_cut() {
     let text = shown(&"x".repeat(100_000), true);
-    assert!(text.contains("xxx…   "), "{}", &text[..200]);
+    assert_says(&text, "xxx…   ");
     let longest = text.lines().map(str::len).max();
     assert!(longest < Some(2_000), "{longest:?}");
 }
@@ -32,8 +29,8 @@ fn columns_are_as_wide_as_a_terminal_shows_them() {
     let cells: Vec<_> = lines
         .map(|line| line.split_once("10.0.0.0-24   ").unwrap_or((line, "")).1)
         .collect();
-    assert!(cells[1].starts_with("default/gone   -"), "{text}");
-    assert!(cells[2].starts_with("名前/e\u{301}         -"), "{text}");
+    assert_begins(cells[1], "default/gone   -");
+    assert_begins(cells[2], "名前/e\u{301}         -");
 }
 
 #[test]
@@ -54,8 +51,7 @@ fn of_many_pods_a_few_are_shown() {
     let report = dump(&server).judged();
     assert_eq!(report.findings[0].pods.len(), 12);
     let text = table(&report, false);
-    let line = text.lines().nth(1).unwrap();
-    assert!(line.contains(" and 4 more   "), "{line}");
+    assert_says(text.lines().nth(1).unwrap(), " and 4 more   ");
 }
 
 #[test]
@@ -90,11 +86,7 @@ fn definitions_that_tell_no_range_are_told_up_to_a_few() {
 #[test]
 fn a_pool_that_cannot_be_read_is_known_by_its_name() {
     let server = server_with_a_pool();
-    let mut dump = dump_of(&server, &Kind::ALL);
-    let mut bad = server.get("ippools", NS, POOL).unwrap();
-    bad["metadata"] = json!({ "namespace": NS, "name": "bad" });
-    dump["items"].as_array_mut().unwrap().insert(0, bad);
-    let snapshot = File::new(dump.to_string()).read().unwrap();
+    let snapshot = with_bad_pool(&server).read().unwrap();
     for name in ["bad", "default/bad"] {
         let filter = Filter {
             pool: Some(name.to_owned()),
@@ -117,10 +109,8 @@ fn the_size_of_a_range(#[case] range: &str, #[case] spans: &[&str], #[case] size
     for (number, span) in spans.iter().enumerate() {
         server.put(fixtures::nad(NS, &format!("net-{number}"), span));
     }
-    let pool = fixtures::pool(NS, range);
-    server.put(pool.row(0, &fixtures::sandbox(1), "default/gone", "net1"));
+    server.put(fixtures::pool(NS, range).row_of(0, "default/gone"));
     let report = dump(&server).judged();
     assert_eq!(report.pools[0].size, size);
-    let found = report.findings.iter().map(|finding| finding.problem);
-    assert!(!found.collect::<Vec<_>>().contains(&Problem::NearlyFull));
+    assert!(!kinds_of(&report).contains(&Problem::NearlyFull));
 }

@@ -73,15 +73,11 @@ async fn a_row_that_no_pod_at_work_reports_is_a_finding(
     let [finding] = unreported(&report)[..] else {
         panic!("{report:#?}");
     };
-    assert!(finding.detail.contains(says), "{}", finding.detail);
+    assert_says(&finding.detail, says);
     assert_eq!(finding.pods, ["default/web-1"]);
     let told = finding.command.as_deref();
     assert_eq!(told.is_some(), command.is_some(), "{told:?}");
-    assert!(
-        told.unwrap_or_default()
-            .starts_with(command.unwrap_or_default()),
-        "{told:?}"
-    );
+    assert_begins(told.unwrap_or_default(), command.unwrap_or_default());
 }
 
 /// A row that a pod reports is live, also while the kubelet ends the pod.
@@ -120,7 +116,7 @@ async fn a_row_of_an_interface_that_was_unplugged_says_so() {
     let [finding] = unreported(&report)[..] else {
         panic!("{report:#?}");
     };
-    assert!(finding.detail.contains("unplugged"), "{}", finding.detail);
+    assert_says(&finding.detail, "unplugged");
     let command = finding.command.as_deref();
     assert_eq!(command, Some("ipgc release --force 10.0.0.2"));
 }
@@ -164,7 +160,7 @@ async fn a_reservation_that_is_held_so_is_a_finding() {
     let finding = only(&report);
     assert_eq!(finding.problem, Problem::Unreported);
     let says = "a reservation without a row; its pod has been starting for long";
-    assert!(finding.detail.starts_with(says), "{}", finding.detail);
+    assert_begins(&finding.detail, says);
     assert_eq!(finding.command.as_deref(), DELETE);
 }
 
@@ -180,5 +176,5 @@ async fn a_range_that_is_nearly_full_of_them_points_to_them_first() {
     let mut all = report.findings.iter();
     let full = all.find(|it| it.problem == Problem::NearlyFull).unwrap();
     let says = "0 live, 2 unreported, 0 stale, 0 unfenced, 0 unknown; see first to the findings unreported";
-    assert!(full.detail.contains(says), "{}", full.detail);
+    assert_says(&full.detail, says);
 }

@@ -96,15 +96,15 @@ fn forms_of_a_dump_come_to_the_same() {
 )]
 #[case::not_utf_8_alone("a: \u{0}\n", "at line 1")]
 fn yaml_that_is_no_dump_is_one_clear_line(#[case] text: &str, #[case] says: &str) {
-    let error = File::new(text).read().unwrap_err();
-    assert!(error.contains(says), "{error}");
-    assert_eq!(error.lines().count(), 1, "{error}");
+    assert_line(&File::new(text).read().unwrap_err(), says);
 }
 
 #[test]
 fn yaml_that_is_not_utf_8_names_the_line() {
-    let error = File::new(b"a: b\nc: \xff\n").read().unwrap_err();
-    assert!(error.contains("at line 2: invalid utf-8"), "{error}");
+    assert_says(
+        &File::new(b"a: b\nc: \xff\n").read().unwrap_err(),
+        "at line 2: invalid utf-8",
+    );
 }
 
 /// The file is named by the program, and once.

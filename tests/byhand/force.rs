@@ -56,8 +56,7 @@ async fn a_pod_that_came_back_since_keeps_its_address() {
     let (server, _beat) = room(&[(1, "web-0")]);
     let it = pick(&server, "10.0.0.1").await;
     server.put(reporting("web-0", 1).running());
-    let answer = free(&server, &it).await;
-    assert!(says(&answer, "its pod reports the address"), "{answer:?}");
+    assert_kept(&free(&server, &it).await, "its pod reports the address");
     assert_eq!((rows(&server).len(), writes(&server)), (1, 0));
 }
 
@@ -66,10 +65,9 @@ async fn another_pod_that_uses_the_address_since_keeps_it() {
     let (server, _beat) = room(&[(1, "gone")]);
     let it = pick(&server, "10.0.0.1").await;
     server.put(reporting("other", 1).running());
-    let answer = free(&server, &it).await;
-    assert!(
-        says(&answer, "pod default/other reports the address"),
-        "{answer:?}"
+    assert_kept(
+        &free(&server, &it).await,
+        "pod default/other reports the address",
     );
     assert_eq!((rows(&server).len(), writes(&server)), (1, 0));
 }
@@ -82,13 +80,11 @@ async fn another_pod_that_uses_the_address_since_keeps_it() {
 async fn a_pod_that_is_born_meanwhile_keeps_its_address(#[case] last: Match) {
     let (server, _beat) = room(&[(1, "web-0")]);
     let it = pick(&server, "10.0.0.1").await;
-    let born = server.clone();
-    server.on(last.client("ipgc")).once().after(move |_| {
-        born.put(reporting("web-0", 1).running().build());
-        async {}
+    let last = server.on(last.client("ipgc")).once();
+    last.after(|server| async move {
+        server.put(reporting("web-0", 1).running());
     });
-    let answer = free(&server, &it).await;
-    assert!(says(&answer, "its pod reports the address"), "{answer:?}");
+    assert_kept(&free(&server, &it).await, "its pod reports the address");
     assert_eq!((rows(&server).len(), writes(&server)), (1, 0));
 }
 
@@ -97,8 +93,7 @@ async fn an_error_is_no_absence() {
     let (server, _beat) = room(&[(1, "gone")]);
     let it = pick(&server, "10.0.0.1").await;
     server.on(Match::get("pods").client("ipgc")).fail(500);
-    let answer = free(&server, &it).await;
-    assert!(says(&answer, "could not be read"), "{answer:?}");
+    assert_kept(&free(&server, &it).await, "could not be read");
     server.on(Match::list("pods").client("ipgc")).fail(500);
     let answer = free(&server, &it).await;
     assert!(matches!(answer, Err(NotDone::Read(_))), "{answer:?}");
@@ -110,8 +105,7 @@ async fn a_row_that_was_adopted_since_stays() {
     let (server, _beat) = room(&[(1, "web-0")]);
     let it = pick(&server, "10.0.0.1").await;
     common::nodes::adopt(&server, POOL, "1");
-    let answer = free(&server, &it).await;
-    assert!(matches!(answer, Err(NotDone::Gone)), "{answer:?}");
+    assert_gone(&free(&server, &it).await);
     assert_eq!((rows(&server).len(), writes(&server)), (1, 0));
 }
 
@@ -135,8 +129,7 @@ async fn a_row_that_is_adopted_while_nobody_answers_is_not_told_as_freed() {
     server.on(Match::patch("ippools")).fail(500);
     let looks = server.on(Match::get("ippools")).skip(1).once();
     looks.before(|server| async move { common::nodes::adopt(&server, POOL, "1") });
-    let answer = free(&server, &it).await;
-    assert!(matches!(answer, Err(NotDone::Gone)), "{answer:?}");
+    assert_gone(&free(&server, &it).await);
     assert_eq!((rows(&server).len(), reservations(&server).len()), (1, 1));
 }
 
@@ -145,12 +138,10 @@ async fn a_pool_that_is_gone_took_its_rows_along() {
     let (server, _beat) = room(&[(1, "gone")]);
     let it = pick(&server, "10.0.0.1").await;
     server.delete("ippools", NS, POOL).unwrap();
-    let answer = free(&server, &it).await;
-    assert!(matches!(answer, Err(NotDone::Gone)), "{answer:?}");
+    assert_gone(&free(&server, &it).await);
     // Another one of that name.
     common::put_pool(&server, &[(1, "gone")]);
-    let answer = free(&server, &it).await;
-    assert!(matches!(answer, Err(NotDone::Gone)), "{answer:?}");
+    assert_gone(&free(&server, &it).await);
     assert_eq!((rows(&server).len(), writes(&server)), (1, 0));
 }
 
@@ -182,11 +173,8 @@ async fn a_reservation_that_may_not_go_is_told_beside_its_row() {
     for code in [500, 403] {
         let (server, _beat) = room(&[(1, "gone")]);
         let it = pick(&server, "10.0.0.1").await;
-        server
-            .on(Match::delete("overlappingrangeipreservations"))
-            .fail(code);
-        let answer = free(&server, &it).await;
-        assert!(says(&answer, &format!("({code})")), "{answer:?}");
+        server.on(Match::delete(ORIP)).fail(code);
+        assert_kept(&free(&server, &it).await, &format!("({code})"));
         assert!(rows(&server).is_empty() && reservations(&server).len() == 1);
     }
 }
@@ -194,7 +182,7 @@ async fn a_reservation_that_may_not_go_is_told_beside_its_row() {
 #[tokio::test(start_paused = true)]
 async fn without_rights_nothing_is_begun() {
     let (server, _beat) = room(&[(1, "gone")]);
-    server.deny(Match::delete("overlappingrangeipreservations"));
+    server.deny(Match::delete(ORIP));
     let writer = writer(&server, policy());
     writer.check_rights(true).await.unwrap();
     let missing = "delete overlappingrangeipreservations.whereabouts.cni.cncf.io in all namespaces";
@@ -231,9 +219,8 @@ async fn an_end_in_between_leaves_the_reservation_claimed() {
     };
     let released = writer.release(&it.pool, freed.reservation, &stop);
     let (answer, ()) = tokio::join!(timeout(ADD_BUDGET * 3 / 4, released), stopping);
-    let answer = answer.unwrap();
-    assert!(says(&answer, "interrupted"), "{answer:?}");
-    let left = server.get("overlappingrangeipreservations", NS, "10.0.0.1");
+    assert_kept(&answer.unwrap(), "interrupted");
+    let left = server.get(ORIP, NS, "10.0.0.1");
     assert_eq!(left.unwrap()["spec"]["podref"], "ipgc.dev/releasing");
 }
 
@@ -298,10 +285,9 @@ async fn a_reservation_that_a_person_exempted_stays() {
         why.ends_with("an annotation of its pool exempts it"),
         "{why}"
     );
-    let answer = free(&server, &it).await;
-    assert!(
-        says(&answer, "an annotation of its pool exempts it"),
-        "{answer:?}"
+    assert_kept(
+        &free(&server, &it).await,
+        "an annotation of its pool exempts it",
     );
     assert_eq!((reservations(&server).len(), writes(&server)), (1, 0));
 }
@@ -359,18 +345,12 @@ async fn a_reservation_whose_pod_comes_back_in_time_is_given_back() {
     let (server, _beat) = room(&[]);
     reserve(&server, "10.0.0.9", "web-0");
     let it = pick(&server, "10.0.0.9").await;
-    let back = server.clone();
-    let claim = server
-        .on(Match::patch("overlappingrangeipreservations"))
-        .once();
-    claim.before(move |_| {
-        back.put(reporting("web-0", 9).running().build());
-        async {}
+    let claim = server.on(Match::patch(ORIP)).once();
+    claim.before(|server| async move {
+        server.put(reporting("web-0", 9).running());
     });
     assert_eq!(free(&server, &it).await.unwrap(), 0);
-    let kept = server
-        .get("overlappingrangeipreservations", NS, "10.0.0.9")
-        .unwrap();
+    let kept = server.get(ORIP, NS, "10.0.0.9").unwrap();
     assert_eq!(kept["spec"]["podref"], "default/web-0");
 }
 
@@ -379,15 +359,11 @@ async fn a_reservation_that_somebody_else_removed_is_gone() {
     let (server, _beat) = room(&[]);
     reserve(&server, "10.0.0.9", "alone");
     let it = pick(&server, "10.0.0.9").await;
-    server
-        .delete("overlappingrangeipreservations", NS, "10.0.0.9")
-        .unwrap();
-    let answer = free(&server, &it).await;
-    assert!(matches!(answer, Err(NotDone::Gone)), "{answer:?}");
+    server.delete(ORIP, NS, "10.0.0.9").unwrap();
+    assert_gone(&free(&server, &it).await);
     // And one of that name that was made since is another.
     reserve(&server, "10.0.0.9", "alone");
-    let answer = free(&server, &it).await;
-    assert!(matches!(answer, Err(NotDone::Gone)), "{answer:?}");
+    assert_gone(&free(&server, &it).await);
     assert_eq!(reservations(&server).len(), 1);
 }
 
@@ -407,10 +383,9 @@ async fn a_reservation_alone_stays_while_a_pool_cannot_be_read() {
         why.contains("a pool of its namespace cannot be read"),
         "{why}"
     );
-    let answer = free(&server, &it).await;
-    assert!(
-        says(&answer, "a pool of its namespace cannot be read"),
-        "{answer:?}"
+    assert_kept(
+        &free(&server, &it).await,
+        "a pool of its namespace cannot be read",
     );
     assert_eq!(writes(&server), 0);
     // And if that is found only after the claim, the reservation is given back.
@@ -420,7 +395,7 @@ async fn a_reservation_alone_stays_while_a_pool_cannot_be_read() {
     let stop = CancellationToken::new();
     let released = writer.release(&it.pool, freed.reservation, &stop).await;
     assert_eq!(released.unwrap(), 0);
-    let kept = server.get("overlappingrangeipreservations", NS, "10.0.0.9");
+    let kept = server.get(ORIP, NS, "10.0.0.9");
     assert_eq!(kept.unwrap()["spec"]["podref"], "default/alone");
 }
 

@@ -10,7 +10,7 @@ mod unreadable;
 use std::time::Duration;
 
 use common::{
-    NS, POOL, RANGE,
+    NS, ORIP, POOL, RANGE,
     nodes::{Beat, live_node, silent_node},
     reporting, reserve,
 };
@@ -104,9 +104,17 @@ fn writer(server: &Server, policy: Policy) -> Writer {
     Writer::new(&server.client_named("ipgc"), policy, None)
 }
 
-/// Whether something was not done for a reason with these words.
-fn says<T>(answer: &Result<T, NotDone>, words: &str) -> bool {
-    matches!(answer, Err(NotDone::Kept(reason)) if reason.contains(words))
+/// It was not done for a reason with these words.
+#[track_caller]
+fn assert_kept(answer: &Result<usize, NotDone>, words: &str) {
+    let says = matches!(answer, Err(NotDone::Kept(reason)) if reason.contains(words));
+    assert!(says, "{answer:?}");
+}
+
+/// It was not done, since it is gone or has changed.
+#[track_caller]
+fn assert_gone(answer: &Result<usize, NotDone>) {
+    assert!(matches!(answer, Err(NotDone::Gone)), "{answer:?}");
 }
 
 /// Keys of the rows of [`POOL`].
@@ -117,7 +125,7 @@ fn rows(server: &Server) -> Vec<String> {
 }
 
 fn reservations(server: &Server) -> Vec<String> {
-    let all = server.list("overlappingrangeipreservations");
+    let all = server.list(ORIP);
     let names = all
         .iter()
         .map(|it| it["metadata"]["name"].as_str().unwrap());

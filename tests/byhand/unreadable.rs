@@ -19,21 +19,18 @@ async fn a_row_that_cannot_be_read_goes_by_its_whole_content() {
 #[tokio::test]
 async fn one_that_cannot_be_read_and_has_changed_stays() {
     let (server, found) = with_unreadable(json!({"id": "", "podref": ""})).await;
-    let before = server.on(Match::patch("ippools"));
-    let other = server.clone();
-    let rule = before.before(move |_| {
-        other.edit("ippools", NS, POOL, |pool| {
+    let patch = server.on(Match::patch("ippools"));
+    let rule = patch.before(|server| async move {
+        server.edit("ippools", NS, POOL, |pool| {
             pool["spec"]["allocations"]["5"] =
                 fixtures::row(&fixtures::sandbox(5), "default/new", "net1");
         });
-        async {}
     });
     let answer = free(&server, &found).await;
     assert!(matches!(answer, Err(NotDone::Call(_))), "{answer:?}");
     rule.remove();
     // And once more, now that it is seen.
-    let answer = free(&server, &found).await;
-    assert!(matches!(answer, Err(NotDone::Gone)), "{answer:?}");
+    assert_gone(&free(&server, &found).await);
     assert_eq!(rows(&server), ["5"]);
 }
 
@@ -42,18 +39,15 @@ async fn one_that_cannot_be_read_stays_for_a_pod_that_may_need_it() {
     let (server, found) =
         with_unreadable(json!({"id": "x", "podref": "default/web", "ifname": "net1"})).await;
     server.put(fixtures::pod(NS, "web"));
-    let answer = free(&server, &found).await;
-    assert!(says(&answer, "is there"), "{answer:?}");
+    assert_kept(&free(&server, &found).await, "is there");
     let refused = forced(&server, "10.0.0.5").await.unwrap_err();
     assert!(refused.contains("is there"), "{refused}");
     server.delete("pods", NS, "web").unwrap();
     server.on(Match::get("pods")).fail(500);
-    let answer = free(&server, &found).await;
-    assert!(says(&answer, "could not be read"), "{answer:?}");
+    assert_kept(&free(&server, &found).await, "could not be read");
     server.clear_rules();
     server.put(reporting("other", 5).running());
-    let answer = free(&server, &found).await;
-    assert!(says(&answer, "reports the address"), "{answer:?}");
+    assert_kept(&free(&server, &found).await, "reports the address");
     assert_eq!(rows(&server), ["5"]);
 }
 
@@ -90,8 +84,7 @@ async fn a_reservation_that_names_no_pod_goes() {
         free(&server, &found).await.unwrap();
         assert_eq!(reservations(&server), ["10.0.0.1"]);
         // And once it is gone.
-        let again = free(&server, &found).await;
-        assert!(matches!(again, Err(NotDone::Gone)), "{again:?}");
+        assert_gone(&free(&server, &found).await);
     }
 }
 
@@ -101,33 +94,28 @@ async fn a_reservation_that_names_no_pod_stays_for_whoever_may_need_it() {
     let found = found_nobodys(&server).await;
     // A pod that reports the address.
     server.put(reporting("other", 9).running());
-    let answer = free(&server, &found).await;
-    assert!(says(&answer, "reports the address"), "{answer:?}");
+    assert_kept(&free(&server, &found).await, "reports the address");
     server.delete("pods", NS, "other").unwrap();
     // A row that came since.
     server.edit("ippools", NS, POOL, |pool| {
         pool["spec"]["allocations"]["9"] =
             fixtures::row(&fixtures::sandbox(9), "default/new", "net1");
     });
-    let answer = free(&server, &found).await;
-    assert!(matches!(answer, Err(NotDone::Gone)), "{answer:?}");
+    assert_gone(&free(&server, &found).await);
     server.edit("ippools", NS, POOL, |pool| {
         let rows = pool["spec"]["allocations"].as_object_mut().unwrap();
         rows.remove("9");
     });
     // One that names a pod by now, and one that was written between our read and our request.
-    let removed = server
-        .on(Match::delete("overlappingrangeipreservations"))
-        .once();
+    let removed = server.on(Match::delete(ORIP)).once();
     removed.before(|server| async move {
-        server.edit("overlappingrangeipreservations", NS, "10.0.0.9", |it| {
+        server.edit(ORIP, NS, "10.0.0.9", |it| {
             it["spec"]["podref"] = "default/new".into();
         });
     });
     let answer = free(&server, &found).await;
     assert!(matches!(answer, Err(NotDone::Call(_))), "{answer:?}");
-    let answer = free(&server, &found).await;
-    assert!(matches!(answer, Err(NotDone::Gone)), "{answer:?}");
+    assert_gone(&free(&server, &found).await);
     assert_eq!(reservations(&server), ["10.0.0.1", "10.0.0.9"]);
 }
 
