@@ -30,17 +30,14 @@ pub const DUMP: &str = "kubectl get ippools,overlappingrangeipreservations,nodes
 /// # Errors
 /// One line that names the file.
 pub fn read(paths: &[PathBuf], selector: Option<&Selector>) -> Result<Snapshot, String> {
-    let files = expand(paths)?;
     let mut gather = Gather::new(selector);
-    let mut all = files.iter();
-    gather.is_gathered = all.any(|it| it.is_gathered || Packed::of(&it.path).is_some());
+    let files = expand(paths, &mut gather.is_gathered)?;
     let mut reader = Reader {
         gather,
         others: BTreeMap::new(),
         order: Vec::new(),
     };
-    for (at, file) in files.iter().enumerate() {
-        let path = &file.path;
+    for (at, path) in files.iter().enumerate() {
         let named = |error: String| format!("{}: {error}", path.display());
         let source: Box<dyn Read> = if is_stdin(path) {
             Box::new(stdin().lock())
@@ -162,13 +159,6 @@ impl Packed {
     }
 }
 
-/// A file of the input.
-struct Input {
-    path: PathBuf,
-    /// Whether it is one of many below a folder, each of a moment of its own.
-    is_gathered: bool,
-}
-
 /// Why a pod that was born between the reads may look like one that is gone, by the order in which rows, reservations and
 /// pods were read. This order is known only within one file.
 fn unproven(order: &[(usize, Kind)]) -> Option<&'static str> {
@@ -281,18 +271,17 @@ fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-fn expand(paths: &[PathBuf]) -> Result<Vec<Input>, String> {
+/// The files of the input, and whether some are of many in an archive or below a folder, each of a moment of its own.
+fn expand(paths: &[PathBuf], is_gathered: &mut bool) -> Result<Vec<PathBuf>, String> {
     let mut files = Vec::new();
     for path in paths {
         if is_stdin(path) || !path.is_dir() {
-            files.push(Input {
-                path: path.clone(),
-                is_gathered: false,
-            });
+            *is_gathered |= Packed::of(path).is_some();
+            files.push(path.clone());
             continue;
         }
         let before = files.len();
-        folder(path, DEEPEST, &mut files)?;
+        *is_gathered |= folder(path, DEEPEST, &mut files)?;
         if files.len() == before {
             return Err(format!(
                 "{}: no file there ends in .json, .yaml or .yml, and none below it is named after a kind",
@@ -307,28 +296,27 @@ fn expand(paths: &[PathBuf]) -> Result<Vec<Input>, String> {
 const DEEPEST: usize = 16;
 
 /// Adds the files of a folder, and below it those that are named after a kind: what lies beside them there may be anything, so
-/// no links are followed there.
-fn folder(path: &Path, depth: usize, files: &mut Vec<Input>) -> Result<(), String> {
+/// no links are followed there. Whether there are some below it.
+fn folder(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<bool, String> {
     let named = |error: io::Error| format!("{}: {error}", path.display());
     let entries = path.read_dir().map_err(named)?;
     let entries = entries.map(|entry| entry.and_then(|it| Ok((it.path(), it.file_type()?))));
     let mut entries: Vec<_> = entries.collect::<Result<_, _>>().map_err(named)?;
     entries.sort_by(|(a, _), (b, _)| a.cmp(b));
     let is_first = depth == DEEPEST;
+    let mut is_gathered = false;
     for (path, kind) in entries {
         if kind.is_dir() {
             if depth == 0 {
                 return Err(format!("{}: the folders are too deep", path.display()));
             }
-            folder(&path, depth - 1, files)?;
+            is_gathered |= folder(&path, depth - 1, files)?;
         } else if has_form(&path) && (is_first || kind.is_file() && is_of_a_kind(&path)) {
-            files.push(Input {
-                path,
-                is_gathered: !is_first,
-            });
+            is_gathered |= !is_first;
+            files.push(path);
         }
     }
-    Ok(())
+    Ok(is_gathered)
 }
 
 fn has_form(path: &Path) -> bool {
