@@ -339,14 +339,7 @@ fn a_pod_at_its_end_whose_stop_is_not_proven_has_ended_already() {
 #[test]
 fn rows_of_three_interfaces_are_told_what_frees_them_from_a_node_at_work() {
     let server = server();
-    put_pool(
-        &server,
-        &[
-            (2, "default/gone"),
-            (3, "default/gone"),
-            (4, "default/gone"),
-        ],
-    );
+    put_pool(&server, &[2, 3, 4].map(|key| (key, "default/gone")));
     let explanation = ask(&server, "10.0.0.2").unwrap();
     let changes = &row(&explanation).changes;
     for word in [
@@ -357,10 +350,8 @@ fn rows_of_three_interfaces_are_told_what_frees_them_from_a_node_at_work() {
     ] {
         assert!(changes.iter().any(|it| it.contains(word)), "{changes:#?}");
     }
-    assert!(
-        !changes.iter().any(|it| it.contains("annotate")),
-        "{changes:#?}"
-    );
+    let is_for_a_silent_node = changes.iter().any(|it| it.contains("annotate"));
+    assert!(!is_for_a_silent_node, "{changes:#?}");
     let told = text(&ask(&server, "node/n1").unwrap());
     for word in [
         "3 would be held no more, once it is shut down: no fence counts while it is ready",
@@ -370,45 +361,22 @@ fn rows_of_three_interfaces_are_told_what_frees_them_from_a_node_at_work() {
     }
 }
 
-#[test]
-fn a_reservation_that_names_no_pod_says_so_and_what_removes_it() {
+#[rstest]
+#[case::sandbox(json!({ "containerid": fixtures::sandbox(8) }), format!("of sandbox {}", fixtures::sandbox(8)), "ipgc release --force 10.0.0.8")]
+#[case::nothing(json!({}), "of no pod".to_owned(), "ipgc release --force 10.0.0.8")]
+#[case::unknown(json!({ "podref": "default/gone", "claim": "c" }), "of default/gone".to_owned(), "kubectl delete")]
+fn a_reservation_that_cannot_be_judged_says_so_and_what_removes_it(
+    #[case] spec: Value,
+    #[case] of: String,
+    #[case] by_hand: &str,
+) {
+    let names_a_pod = spec["podref"].is_string();
     let server = outage();
-    for (name, spec) in [
-        ("10.0.0.8", json!({ "containerid": fixtures::sandbox(8) })),
-        ("10.0.0.7", json!({})),
-        (
-            "10.0.0.6",
-            json!({ "podref": "default/gone", "claim": "c" }),
-        ),
-    ] {
-        let mut reservation = fixtures::reservation(NS, name, "", "");
-        reservation["spec"] = spec;
-        server.put(reservation);
-    }
-    let force = "ipgc release --force";
-    for (address, of, by_hand) in [
-        (
-            "10.0.0.8",
-            format!("10.0.0.8 of sandbox {}", fixtures::sandbox(8)),
-            format!("{force} 10.0.0.8"),
-        ),
-        (
-            "10.0.0.7",
-            "10.0.0.7 of no pod".to_owned(),
-            format!("{force} 10.0.0.7"),
-        ),
-        (
-            "10.0.0.6",
-            "10.0.0.6 of default/gone".to_owned(),
-            "kubectl delete".to_owned(),
-        ),
-    ] {
-        let said = text(&ask(&server, address).unwrap());
-        assert!(said.contains(&of) && said.contains(&by_hand), "{said}");
-        assert_eq!(
-            said.contains("there is no such pod"),
-            address == "10.0.0.6",
-            "{said}"
-        );
-    }
+    let mut reservation = fixtures::reservation(NS, "10.0.0.8", "", "");
+    reservation["spec"] = spec;
+    server.put(reservation);
+    let said = text(&ask(&server, "10.0.0.8").unwrap());
+    assert_says(&said, &format!("10.0.0.8 {of}"));
+    assert_says(&said, by_hand);
+    assert_eq!(said.contains("there is no such pod"), names_a_pod, "{said}");
 }

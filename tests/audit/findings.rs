@@ -227,7 +227,7 @@ async fn what_a_person_exempted_is_counted_and_no_finding() {
     let pool = fixtures::pool(NS, RANGE).annotation("ipgc.dev/keep", "10.0.0.2");
     server.put(pool.row_of(2, "default/gone").row_of(3, "default/gone"));
     let report = report(&server).await;
-    assert_eq!(problems(&report), [(Problem::Stale, "10.0.0.3")]);
+    assert_eq!(problems(&report), ["stale 10.0.0.3"]);
     assert_eq!(report.notes, ["1 rows are exempted by a person"]);
     assert_eq!(report.totals.split.unknown, 1);
 }
@@ -239,7 +239,7 @@ async fn an_exemption_that_nobody_understands_keeps_the_pool_and_is_told() {
     let pool = fixtures::pool(NS, RANGE).annotation("ipgc.dev/keep", "10.0.0.2; 10.0.0.12");
     server.put(pool.row_of(2, "default/gone").row_of(3, "default/gone"));
     let report = report(&server).await;
-    assert_eq!(problems(&report), []);
+    assert_eq!(report.findings, []);
     assert_eq!(
         report.notes,
         [
@@ -278,9 +278,9 @@ async fn the_worst_comes_first_and_addresses_are_in_their_order() {
     assert_eq!(
         problems(&report),
         [
-            (Problem::InUseUnallocated, "10.0.0.1"),
-            (Problem::Stale, "10.0.0.9"),
-            (Problem::Stale, "10.0.0.10"),
+            "in-use-unallocated 10.0.0.1",
+            "stale 10.0.0.9",
+            "stale 10.0.0.10",
         ]
     );
 }

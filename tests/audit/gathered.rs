@@ -1,8 +1,7 @@
 //! Folders and archives of programs that gather objects: `oc adm inspect`, `oc adm must-gather`, `kubectl cluster-info dump`.
 
-use std::{io::Write as _, path::Path, process};
+use std::{path::Path, process};
 
-use ipgc::audit::report::Problem;
 use rstest::rstest;
 
 use super::*;
@@ -31,24 +30,42 @@ impl Folder {
     }
 
     fn yaml(&self, path: &str, object: &Value) {
-        self.write(
-            path,
-            &format!("---\n{}", serde_yaml::to_string(object).unwrap()),
-        );
+        let text = serde_yaml::to_string(object).unwrap();
+        self.write(path, &format!("---\n{text}"));
     }
 
-    fn audit(&self) -> (i32, Value, String) {
+    fn audit(&self) -> (i32, Option<Report>, String) {
         audit_at(&self.0)
+    }
+
+    /// The report about it.
+    fn judged(&self) -> Report {
+        let (_, report, stderr) = self.audit();
+        report.expect(&stderr)
+    }
+
+    /// An archive of it, alone in another folder.
+    fn archived(&self, name: &str, options: &[&str]) -> (Self, PathBuf) {
+        let archive = Self::new();
+        archive.write("other.txt", "");
+        let path = archive.0.join(name);
+        let is_packed = name.ends_with("gz");
+        let tar = process::Command::new("tar")
+            .args([if is_packed { "-czf" } else { "-cf" }])
+            .arg(&path)
+            .arg("-C")
+            .arg(&self.0)
+            .args(options)
+            .arg(".")
+            .status();
+        assert!(tar.unwrap().success());
+        (archive, path)
     }
 }
 
-fn audit_at(path: &Path) -> (i32, Value, String) {
+fn audit_at(path: &Path) -> (i32, Option<Report>, String) {
     let (code, stdout, stderr) = ipgc(&["audit", "-o", "json", "-f", path.to_str().unwrap()]);
-    (
-        code,
-        serde_json::from_str(&stdout).unwrap_or_default(),
-        stderr,
-    )
+    (code, serde_json::from_str(&stdout).ok(), stderr)
 }
 
 /// As `oc adm inspect` writes it, among files that are none of ours.
@@ -70,17 +87,13 @@ fn inspected(server: &Server) -> Folder {
             folder.yaml(&format!("{root}/{path}"), &object);
         }
     }
-    let pods = server.list("pods");
-    let pods = pods
-        .into_iter()
-        .filter(|it| it["metadata"]["namespace"] == NS);
-    let list = json!({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": pods.collect::<Vec<_>>()});
+    let mut pods = server.list("pods");
+    pods.retain(|it| it["metadata"]["namespace"] == NS);
+    let list = json!({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": pods});
     folder.yaml(&format!("{root}/namespaces/{NS}/core/pods.yaml"), &list);
     folder.write(&format!("{root}/nodes/n1/podresources.json"), "[1, 2");
-    folder.write(
-        &format!("{root}/namespaces/{NS}/pods/web-1/c/c/logs/current.log"),
-        "a: [",
-    );
+    let log = format!("{root}/namespaces/{NS}/pods/web-1/c/c/logs/current.log");
+    folder.write(&log, "a: [");
     folder.write(&format!("{root}/event-filter.html"), "<html>");
     folder
 }
@@ -89,27 +102,16 @@ fn inspected(server: &Server) -> Folder {
 #[test]
 fn nothing_that_was_gathered_is_stale() {
     let server = shop();
-    let (_, whole, _) = audit_at(&dump(&server).0);
-    assert_eq!(whole["totals"]["stale"], 1);
+    assert_eq!(dump(&server).judged().totals.split.stale, 1);
     let (code, report, stderr) = inspected(&server).audit();
     assert_eq!((code, &*stderr), (1, ""));
-    for (field, count) in [
-        ("rows", 2),
-        ("live", 1),
-        ("stale", 0),
-        ("unknown", 1),
-        ("pods", 3),
-        ("nodes", 1),
-    ] {
-        assert_eq!(report["totals"][field], count, "{field}");
-    }
-    let findings = report["findings"].as_array().unwrap();
-    let unknown = json!(Problem::Unknown);
-    assert!(
-        findings.iter().all(|it| it["problem"] == unknown),
-        "{findings:#?}"
-    );
-    let notes = report["notes"].to_string();
+    let report = report.unwrap();
+    let (totals, split) = (&report.totals, report.totals.split);
+    assert_eq!((totals.rows, totals.pods, totals.nodes), (2, 3, 1));
+    assert_eq!((split.live, split.stale, split.unknown), (1, 0, 1));
+    let unknown = with(Problem::Unknown, &report);
+    assert_eq!(unknown.len(), report.findings.len(), "{report:#?}");
+    let notes = report.notes.join("; ");
     assert_says(&notes, "not all in one file");
     assert_says(&notes, "2 objects are in the input more than once");
 }
@@ -122,25 +124,15 @@ fn nothing_is_found_that_another_moment_would_make() {
     let ended = fixtures::pod(NS, "gone").node("n1").ended("Succeeded");
     server.put(ended);
     server.put(pod("web-9", 9));
-    let (_, whole, _) = audit_at(&dump(&server).0);
-    let problems = |report: &Value| {
-        let findings = report["findings"].as_array().unwrap().iter();
-        let problems = findings.map(|it| it["problem"].as_str().unwrap().to_owned());
-        problems.collect::<Vec<_>>()
-    };
-    assert!(
-        problems(&whole).contains(&"in-use-unallocated".to_owned()),
-        "{whole:#}"
-    );
-    assert_eq!(whole["totals"]["unknown"], 0);
-    let (_, report, _) = inspected(&server).audit();
-    assert_eq!(report["totals"]["stale"], 0);
-    let left: Vec<_> = problems(&report)
-        .into_iter()
-        .filter(|it| it.starts_with("in-use"))
-        .collect();
-    assert_eq!(left, Vec::<String>::new());
-    assert_says(&report["notes"].to_string(), "findings of duplicates");
+    let whole = dump(&server).judged();
+    assert!(kinds_of(&whole).contains(&Problem::InUseUnallocated));
+    assert_eq!(whole.totals.split.unknown, 0);
+    let report = inspected(&server).judged();
+    assert_eq!(report.totals.split.stale, 0);
+    for problem in [Problem::InUseTwice, Problem::InUseUnallocated] {
+        assert!(with(problem, &report).is_empty(), "{report:#?}");
+    }
+    assert_says(&report.notes.join("; "), "findings of duplicates");
 }
 
 /// What was lost of an archive must not look like what is not there.
@@ -153,21 +145,7 @@ fn an_archive_that_was_cut_off_is_refused(
     #[case] lost: usize,
     #[case] expected: &str,
 ) {
-    let folder = inspected(&shop());
-    let archive = Folder::new();
-    archive.write("other.txt", "");
-    let path = archive.0.join(name);
-    let tar = process::Command::new("tar")
-        .args([if name.ends_with("gz") { "-czf" } else { "-cf" }])
-        .args([
-            &path,
-            Path::new("-C"),
-            &folder.0,
-            Path::new("--blocking-factor=1"),
-            Path::new("."),
-        ])
-        .status();
-    assert!(tar.unwrap().success());
+    let (_archive, path) = inspected(&shop()).archived(name, &["--blocking-factor=1"]);
     let bytes = fs::read(&path).unwrap();
     fs::write(&path, &bytes[..bytes.len() - lost]).unwrap();
     let (code, _, stderr) = audit_at(&path);
@@ -179,7 +157,7 @@ fn an_archive_that_was_cut_off_is_refused(
 #[test]
 fn links_and_pipes_are_passed_over() {
     let folder = inspected(&shop());
-    let (_, before, _) = folder.audit();
+    let before = folder.judged();
     let below = folder.0.join("must-gather.local");
     for (target, name) in [(".", "a"), (".", "b"), ("/dev/zero", "pods.json")] {
         std::os::unix::fs::symlink(target, below.join(name)).unwrap();
@@ -189,26 +167,20 @@ fn links_and_pipes_are_passed_over() {
         .status();
     assert!(pipe.unwrap().success());
     let (code, after, stderr) = folder.audit();
-    assert_eq!((code, &after["totals"]), (1, &before["totals"]), "{stderr}");
+    let after = after.expect(&stderr);
+    assert_eq!((code, after.totals), (1, before.totals), "{stderr}");
 }
 
 #[rstest]
-#[case::gzip("must-gather.tar.gz", true)]
-#[case::short("must-gather.tgz", true)]
-#[case::plain("must-gather.tar", false)]
-fn an_archive_is_as_its_folder(#[case] name: &str, #[case] is_packed: bool) {
+#[case::gzip("must-gather.tar.gz")]
+#[case::short("must-gather.tgz")]
+#[case::plain("must-gather.tar")]
+fn an_archive_is_as_its_folder(#[case] name: &str) {
     let folder = inspected(&shop());
-    let archive = Folder::new();
-    archive.write("other.txt", "");
-    let path = archive.0.join(name);
-    let status = process::Command::new("tar")
-        .args([if is_packed { "-czf" } else { "-cf" }])
-        .args([&path, Path::new("-C"), &folder.0, Path::new(".")])
-        .status();
-    assert!(status.unwrap().success());
+    let (_archive, path) = folder.archived(name, &[]);
     let (mut of_folder, mut of_archive) = (folder.audit(), audit_at(&path));
-    for (_, report, _) in [&mut of_folder, &mut of_archive] {
-        report["made"] = json!(MADE);
+    for (_, report, stderr) in [&mut of_folder, &mut of_archive] {
+        report.as_mut().expect(stderr).made = MADE.to_owned();
     }
     assert_eq!(of_folder, of_archive);
 }
@@ -225,15 +197,14 @@ fn a_kind_that_is_missing_is_said(#[case] missing: Kind, #[case] note: &str) {
     for entry in files_below(&root) {
         let text = fs::read_to_string(&entry).unwrap_or_default();
         let (_, kind) = missing.type_of();
-        if text.contains(&format!("kind: {kind}\n"))
-            || text.contains(&format!("kind: {kind}List\n"))
-        {
+        let kinds = [format!("kind: {kind}\n"), format!("kind: {kind}List\n")];
+        if kinds.iter().any(|kind| text.contains(kind)) {
             fs::remove_file(entry).unwrap();
         }
     }
-    let (_, report, _) = folder.audit();
-    assert_says(&report["notes"].to_string(), note);
-    assert_eq!(report["totals"]["stale"], 0);
+    let report = folder.judged();
+    assert_says(&report.notes.join("; "), note);
+    assert_eq!(report.totals.split.stale, 0);
 }
 
 fn files_below(folder: &Path) -> Vec<PathBuf> {
@@ -256,10 +227,9 @@ fn a_file_that_was_cut_off_is_named() {
     let pod = "must-gather.local/registry-sha256-1/namespaces/default/pods/web-1/web-1.yaml";
     let path = folder.0.join(pod);
     let text = fs::read_to_string(&path).unwrap();
-    let mut file = fs::File::create(&path).unwrap();
-    file.write_all(&text.as_bytes()[..text.len() / 2]).unwrap();
+    fs::write(&path, &text.as_bytes()[..text.len() / 2]).unwrap();
     let (code, report, stderr) = folder.audit();
-    assert_eq!((code, report), (2, Value::Null));
+    assert_eq!((code, report), (2, None));
     assert_line(&stderr, "web-1/web-1.yaml");
 }
 
@@ -277,9 +247,8 @@ fn a_cluster_info_dump_is_read_beside_pools() {
     assert_eq!(code, 2);
     assert_says(&stderr, "no IPPools");
     folder.write("pools.json", &list("ippools").to_string());
-    let (_, report, stderr) = folder.audit();
-    assert_eq!(report["totals"]["unknown"], 1, "{stderr}");
-    assert_eq!(report["totals"]["live"], 1);
+    let split = folder.judged().totals.split;
+    assert_eq!((split.unknown, split.live), (1, 1));
 }
 
 #[rstest]

@@ -85,7 +85,7 @@ async fn what_no_row_holds_is_of_a_pool_too() {
         };
         let (policy, made) = (Policy::default(), MADE.to_owned());
         let report = audit(&snapshot, &policy, &filter, Source::Files, made);
-        assert_eq!(problems(&report), [(Problem::InUseUnallocated, "10.0.0.9")]);
+        assert_eq!(problems(&report), ["in-use-unallocated 10.0.0.9"]);
     }
 }
 
@@ -156,10 +156,7 @@ async fn whoever_goes_has_given_back_what_it_reports() {
         assert_eq!(report(&server).await.findings, []);
         server.put(pod("web-2", 1));
         let offline = dump(&server).judged();
-        assert_eq!(
-            problems(&offline),
-            [(Problem::InUseUnallocated, "10.0.0.1")]
-        );
+        assert_eq!(problems(&offline), ["in-use-unallocated 10.0.0.1"]);
         assert_eq!(only(&offline).pods, ["default/web-2"]);
     }
 }
@@ -193,25 +190,19 @@ fn whoever_may_be_younger_than_the_pools_of_a_dump_is_unknown() {
     server.put(pod("young", 9));
     reserve(&server, "10.0.0.9", "default/young");
     let report = dump(&server).judged();
-    assert_eq!(problems(&report), [(Problem::Unknown, "10.0.0.9")]);
+    assert_eq!(problems(&report), ["unknown 10.0.0.9"]);
     assert!(only(&report).detail.contains("younger than the IPPools"));
     reserve(&server, "10.0.0.9", "default/other");
     let report = dump(&server).judged();
-    let found = [Problem::InUseTwice, Problem::InUseUnallocated];
-    assert_eq!(
-        problems(&report),
-        found.map(|problem| (problem, "10.0.0.9"))
-    );
+    let found = ["in-use-twice 10.0.0.9", "in-use-unallocated 10.0.0.9"];
+    assert_eq!(problems(&report), found);
 }
 
 #[tokio::test]
 async fn an_address_of_two_pods_that_live_is_a_duplicate() {
     let server = server();
-    server.put(fixtures::nad_with_ipam(
-        NS,
-        "blue",
-        &json!({ "type": "whereabouts", "range": RANGE, "network_name": "blue" }),
-    ));
+    let ipam = json!({ "type": "whereabouts", "range": RANGE, "network_name": "blue" });
+    server.put(fixtures::nad_with_ipam(NS, "blue", &ipam));
     put_pool(&server, &[LIVE]);
     server.put(pod("web-1", 1));
     // In another network it is another address, and none of whereabouts' where nobody knows the network.
@@ -228,8 +219,8 @@ async fn an_address_of_two_pods_that_live_is_a_duplicate() {
     server.put(pod("web-2", 1).node("n2"));
     server.put(fixtures::node("n2", true));
     let report = report(&server).await;
-    let found = [Problem::InUseTwice, Problem::InUseUnallocated];
-    assert_eq!(problems(&report), found.map(|it| (it, "10.0.0.1")));
+    let found = ["in-use-twice 10.0.0.1", "in-use-unallocated 10.0.0.1"];
+    assert_eq!(problems(&report), found);
     assert_eq!(report.findings[0].pods, ["default/web-1", "default/web-2"]);
     assert_eq!(
         *report.findings[0].nodes,
@@ -267,11 +258,8 @@ async fn an_address_in_use_that_no_row_holds_is_found() {
 async fn addresses_of_other_plugins_are_none_of_ours() {
     let server = server();
     put_pool(&server, &[]);
-    server.put(fixtures::nad_with_ipam(
-        NS,
-        "bridge",
-        &json!({ "type": "host-local" }),
-    ));
+    let ipam = json!({ "type": "host-local" });
+    server.put(fixtures::nad_with_ipam(NS, "bridge", &ipam));
     let other = fixtures::pod(NS, "other").node("n1").running();
     server.put(other.reports("default/bridge", "net1", &["10.0.0.7"]));
     assert_eq!(report(&server).await.findings, []);

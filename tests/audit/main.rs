@@ -270,12 +270,19 @@ fn table(report: &Report, is_wide: bool) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// The findings as problem and address.
-fn problems(report: &Report) -> Vec<(Problem, &str)> {
-    let findings = report.findings.iter();
-    findings
-        .map(|finding| (finding.problem, finding.address.as_deref().unwrap_or("")))
-        .collect()
+/// The findings with this problem.
+fn with(problem: Problem, report: &Report) -> Vec<&Finding> {
+    let all = report.findings.iter();
+    all.filter(|it| it.problem == problem).collect()
+}
+
+/// The findings, each as its problem and its address, if it has one.
+fn problems(report: &Report) -> Vec<String> {
+    let told = report.findings.iter().map(|it| match &it.address {
+        Some(address) => format!("{} {address}", it.problem),
+        None => it.problem.to_string(),
+    });
+    told.collect()
 }
 
 /// The problems of the findings.

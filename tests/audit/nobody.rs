@@ -28,7 +28,7 @@ async fn the_address_of_a_live_pod_in_a_row_of_nobody_is_given_to_no_other(
 ) {
     let server = held_for(podref);
     let report = report(&server).await;
-    assert_eq!(problems(&report), [(Problem::Unreadable, "10.0.0.9")]);
+    assert_eq!(problems(&report), ["unreadable 10.0.0.9"]);
     assert_begins(&only(&report).detail, "it names no pod");
     // Of another pod's row it is told.
     put_row(&server, POOL, 9, "default/other");

@@ -12,7 +12,7 @@ async fn an_address_beyond_its_range_is_found() {
     server.put(pod.reports("default/net", "net1", &["10.0.1.44"]));
     reserve(&server, "10.0.1.44", "default/web-1");
     let report = report(&server).await;
-    assert_eq!(problems(&report), [(Problem::OutOfRange, "10.0.1.44")]);
+    assert_eq!(problems(&report), ["out-of-range 10.0.1.44"]);
     assert_eq!(only(&report).row.as_ref().unwrap().key, "300");
 }
 
@@ -24,10 +24,7 @@ async fn a_pool_that_cannot_be_read_stands_alone_and_hides_no_row() {
     reserve(&server, "10.0.0.8", "default/gone");
     let report = with_bad_pool(&server).judged();
     // web-9's row, and that of the reservation, may be in the pool that cannot be read.
-    assert_eq!(
-        problems(&report),
-        [(Problem::Stale, "10.0.0.2"), (Problem::Unreadable, "")]
-    );
+    assert_eq!(problems(&report), ["stale 10.0.0.2", "unreadable"]);
     assert_begins(
         &report.findings[1].detail,
         "IPPool default/bad: missing field `uid`",
@@ -52,23 +49,15 @@ async fn a_pool_that_no_definition_leads_to_may_be_removed_once_it_is_empty() {
     let offline = dump(&server).judged();
     assert_eq!(only(&offline).command, None);
     assert_says(&only(&offline).detail, "look again at the cluster");
-    server.edit("ippools", "other", "10.9.0.0-24", |pool| {
-        pool["spec"]["allocations"]["1"] =
-            fixtures::row(&fixtures::sandbox(1), "default/gone", "net1");
-    });
+    let other = fixtures::pool("other", "10.9.0.0/24");
+    server.put(other.row_of(1, "default/gone"));
     let report = report(&server).await;
-    let found: Vec<_> = report
-        .findings
-        .iter()
-        .map(|f| (f.problem, f.command.is_some()))
-        .collect();
     assert_eq!(
-        found,
-        [
-            (Problem::Stale, false),
-            (Problem::PoolWithoutDefinition, false)
-        ]
+        kinds_of(&report),
+        [Problem::Stale, Problem::PoolWithoutDefinition]
     );
+    let mut findings = report.findings.iter();
+    assert!(findings.all(|finding| finding.command.is_none()));
 }
 
 #[tokio::test]
@@ -148,9 +137,7 @@ async fn m4_06_a_slice_with_a_row_of_another_node_is_a_finding() {
     put_on("n1");
     let after = report(&server).await;
     assert_eq!(after.totals.split.unfenced, 1);
-    let mut findings = after.findings.iter();
-    let finding = findings.find(|it| it.problem == Problem::SliceOfSeveralNodes);
-    let finding = finding.unwrap();
+    let finding = with(Problem::SliceOfSeveralNodes, &after)[0];
     assert_eq!(*finding.nodes, ["n2", "n1"].map(Box::<str>::from));
     assert_says(&finding.detail, "pod default/web on node n1");
 }
@@ -175,18 +162,11 @@ async fn a_range_that_is_nearly_full_is_told_with_its_split(
     }
     server.put(pool);
     let report = report(&server).await;
-    let full: Vec<_> = report
-        .findings
-        .iter()
-        .filter(|f| f.problem == Problem::NearlyFull)
-        .collect();
+    let full = with(Problem::NearlyFull, &report);
     assert_eq!(full.len(), usize::from(says.is_some()));
     if let (Some(says), [finding]) = (says, full.as_slice()) {
         let split = format!("0 live, 0 unreported, {rows} stale, 0 unfenced, 0 unknown");
-        assert!(
-            finding.detail.starts_with(says) && finding.detail.ends_with(&split),
-            "{}",
-            finding.detail
-        );
+        assert_begins(&finding.detail, says);
+        assert_ends(&finding.detail, &split);
     }
 }

@@ -84,15 +84,12 @@ async fn the_row_in_a_superseded_pool_without_reservations_is_that_of_its_pod() 
 async fn a_row_of_another_network_does_not_stand_in() {
     let server = server();
     put_pool(&server, &[LIVE]);
-    define(
-        &server,
-        "blue",
-        &json!({ "range": "10.0.0.0/16", "network_name": "blue" }),
-    );
+    let blue = json!({ "range": "10.0.0.0/16", "network_name": "blue" });
+    define(&server, "blue", &blue);
     let web = pod("web-1", 1).reports("default/blue", "net2", &["10.0.0.1"]);
     server.put(web);
     let report = report(&server).await;
-    assert_eq!(problems(&report), [(Problem::InUseUnallocated, "10.0.0.1")]);
+    assert_eq!(problems(&report), ["in-use-unallocated 10.0.0.1"]);
     assert_eq!(only(&report).interface.as_deref(), Some("net2"));
 }
 
@@ -164,25 +161,17 @@ async fn a_definition_whose_range_cannot_be_read_is_named_and_hides_no_other_poo
     server.put(web.running());
     server.put(pod("web-3", 9));
     let report = live(&server).await.unwrap();
-    let found: Vec<_> = report
-        .findings
-        .iter()
-        .map(|it| {
-            (
-                it.problem,
-                it.pool.as_deref().unwrap(),
-                it.command.is_some(),
-            )
-        })
-        .collect();
+    let findings = report.findings.iter();
+    let found = findings.map(|it| (it.problem, it.pool.as_deref(), it.command.is_some()));
+    let found: Vec<_> = found.collect();
     let unused = Problem::PoolWithoutDefinition;
     assert_eq!(
         found,
         [
             // Other problems are reported as well.
-            (Problem::InUseUnallocated, POOL, false),
-            (unused, "10.1.0.0-24", false),
-            (unused, "10.9.0.0-24", true)
+            (Problem::InUseUnallocated, Some(POOL), false),
+            (unused, Some("10.1.0.0-24"), false),
+            (unused, Some("10.9.0.0-24"), true)
         ]
     );
     let says = "unless it is of one whose range cannot be read: default/bad; it has 1 rows";
@@ -193,11 +182,8 @@ async fn a_definition_whose_range_cannot_be_read_is_named_and_hides_no_other_poo
     assert!(is_told(says), "{:?}", report.notes);
     let hidden = "since they do not tell all of their ranges: default/bad";
     let mut notes = report.notes.iter();
-    assert!(
-        notes.any(|note| note.ends_with(hidden)),
-        "{:?}",
-        report.notes
-    );
+    let is_hidden = notes.any(|note| note.ends_with(hidden));
+    assert!(is_hidden, "{:?}", report.notes);
 }
 
 /// One whose range may be in a file on the nodes leads to pools of its own network.
@@ -228,33 +214,23 @@ async fn a_definition_without_a_range_hides_the_pools_of_its_network() {
 #[tokio::test]
 async fn a_part_that_is_full_is_told_though_the_range_has_room() {
     let server = bare();
-    define(
-        &server,
-        "a",
-        &json!({ "range": RANGE, "range_start": "10.0.0.10", "range_end": "10.0.0.13" }),
-    );
-    define(
-        &server,
-        "b",
-        &json!({ "range": "10.0.0.100-10.0.0.200/24" }),
-    );
-    let rows: Vec<_> = (10..14)
-        .map(|at| (at, format!("default/web-{at}")))
-        .collect();
-    let as_rows = |rows: &[(u64, String)]| {
-        let rows: Vec<_> = rows
-            .iter()
-            .map(|(at, podref)| (*at, podref.as_str()))
-            .collect();
-        put_pool(&server, &rows);
-    };
+    let part = json!({ "range": RANGE, "range_start": "10.0.0.10", "range_end": "10.0.0.13" });
+    define(&server, "a", &part);
+    let other = json!({ "range": "10.0.0.100-10.0.0.200/24" });
+    define(&server, "b", &other);
+    let rows = [
+        (10, "default/web-10"),
+        (11, "default/web-11"),
+        (12, "default/web-12"),
+        (13, "default/web-13"),
+    ];
     for (at, _) in &rows {
         let pod = fixtures::pod(NS, &format!("web-{at}")).node("n1");
         let pod = pod.networks("default/a");
         let address = format!("10.0.0.{at}");
         server.put(pod.reports("default/a", "net1", &[&address]).running());
     }
-    as_rows(&rows);
+    put_pool(&server, &rows);
     let full = report(&server).await;
     assert_eq!(about(&full), [(Problem::NearlyFull, Some("default/a"))]);
     let says = "4 of 4 addresses are taken of the part that default/a hands out, from 10.0.0.10 to 10.0.0.13";
@@ -263,7 +239,7 @@ async fn a_part_that_is_full_is_told_though_the_range_has_room() {
     define(&server, "c", &json!({ "range": "10.0.0.10-10.0.0.13/24" }));
     let both = report(&server).await;
     assert_says(&only(&both).detail, "default/a, default/c hands out");
-    as_rows(&rows[..3]);
+    put_pool(&server, &rows[..3]);
     server.delete("pods", NS, "web-13").unwrap();
     unreserve(&server, "10.0.0.13");
     assert_eq!(report(&server).await.findings, []);
@@ -303,11 +279,8 @@ async fn a_static_address_that_a_pool_hands_out_is_told_with_exclude(
     ];
     assert_says(detail, names[2 - named]);
     // An address that no definition hands out is no problem, nor is one that another network hands out.
-    define(
-        &server,
-        "net",
-        &json!({ "range": RANGE, "exclude": ["10.0.0.7"] }),
-    );
+    let without = json!({ "range": RANGE, "exclude": ["10.0.0.7"] });
+    define(&server, "net", &without);
     let mut apart = fixed.clone();
     apart["exclude"] = json!(["10.0.0.4/30"]);
     define(&server, "fixed", &apart);

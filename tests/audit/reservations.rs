@@ -136,12 +136,9 @@ async fn of_an_ipam_claim_only_its_end_is_a_finding(
     let of_files = dump(&server).judged();
     for (report, is_live) in [(&report, true), (&of_files, false)] {
         assert_eq!(report.totals.split.unknown, 1);
-        let all = report.findings.iter();
-        let problems: Vec<_> = all.map(|it| (it.problem, it.address.as_deref())).collect();
-        let gone = |address| (Problem::IpamClaimGone, Some(address));
-        let expected = [gone("10.0.0.8"), gone("10.0.0.9")];
+        let expected = ["ipam-claim-gone 10.0.0.8", "ipam-claim-gone 10.0.0.9"];
         let is_found = is_live && is_known && !is_there;
-        assert_eq!(problems, if is_found { &expected[..] } else { &[] });
+        assert_eq!(problems(report), &expected[..if is_found { 2 } else { 0 }]);
         let notes = report.notes.join("; ");
         assert_eq!(
             notes.contains("IPAMClaims"),
@@ -232,10 +229,9 @@ async fn a_pod_that_cannot_start_for_anothers_reservation_is_a_finding() {
         );
         reserve(&server, "10.0.0.1", owner);
         let report = report(&server).await;
-        let mut findings = report.findings.iter();
-        let found = findings.find(|it| it.problem == Problem::ReservationMissing);
-        assert_eq!(found.is_some(), is_found, "{:?}", report.findings);
-        if let Some(found) = found {
+        let found = with(Problem::ReservationMissing, &report);
+        assert_eq!(found.len(), usize::from(is_found), "{report:#?}");
+        if let [found] = found[..] {
             assert!(found.detail.contains("cannot start") && found.detail.contains("default/gone"));
             assert_eq!(
                 (&found.command, &*found.pods),
@@ -323,8 +319,5 @@ async fn reservations_are_found_by_any_spelling() {
     assert_eq!(report(&server).await.findings, []);
     reserve(&server, "blue-fd00--6", "default/gone");
     let report = report(&server).await;
-    assert_eq!(
-        problems(&report),
-        [(Problem::ReservationOrphaned, "fd00::6")]
-    );
+    assert_eq!(problems(&report), ["reservation-orphaned fd00::6"]);
 }

@@ -28,11 +28,6 @@ fn failed_by_another(pod: PodBuilder) -> PodBuilder {
     pod.status(status)
 }
 
-fn unreported(report: &Report) -> Vec<&Finding> {
-    let all = report.findings.iter();
-    all.filter(|it| it.problem == Problem::Unreported).collect()
-}
-
 const DELETE: Option<&str> = Some("kubectl -n default delete pod web-1");
 const ANNOTATE: Option<&str> = Some("kubectl annotate node n2 --overwrite ipgc.dev/no-sandboxes=");
 const TAINT: Option<&str> =
@@ -70,7 +65,7 @@ async fn a_row_that_no_pod_at_work_reports_is_a_finding(
     let report = report(&server).await;
     let split = report.totals.split;
     assert_eq!((split.unreported, split.rows()), (1, 1));
-    let [finding] = unreported(&report)[..] else {
+    let [finding] = with(Problem::Unreported, &report)[..] else {
         panic!("{report:#?}");
     };
     assert_says(&finding.detail, says);
@@ -113,7 +108,7 @@ async fn a_row_of_an_interface_that_was_unplugged_says_so() {
     let report = report(&server).await;
     let split = report.totals.split;
     assert_eq!((split.live, split.unreported), (1, 1));
-    let [finding] = unreported(&report)[..] else {
+    let [finding] = with(Problem::Unreported, &report)[..] else {
         panic!("{report:#?}");
     };
     assert_says(&finding.detail, "unplugged");
@@ -147,7 +142,10 @@ async fn a_young_pod_is_counted_without_a_finding(
     server.put(at(fixtures::pod("kube-system", "last").node("n1"), MADE));
     let report = report(&server).await;
     assert_eq!(report.totals.split.unreported, 1);
-    assert_eq!(unreported(&report).len(), usize::from(is_found));
+    assert_eq!(
+        with(Problem::Unreported, &report).len(),
+        usize::from(is_found)
+    );
 }
 
 #[tokio::test]
@@ -173,8 +171,7 @@ async fn a_range_that_is_nearly_full_of_them_points_to_them_first() {
     server.put(pool.row(2, &sandbox(2), "default/web-1", "net2"));
     server.put(asking("n1"));
     let report = report(&server).await;
-    let mut all = report.findings.iter();
-    let full = all.find(|it| it.problem == Problem::NearlyFull).unwrap();
+    let full = with(Problem::NearlyFull, &report)[0];
     let says = "0 live, 2 unreported, 0 stale, 0 unfenced, 0 unknown; see first to the findings unreported";
     assert_says(&full.detail, says);
 }
