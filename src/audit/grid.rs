@@ -22,6 +22,9 @@ const CELLS: u128 = 4_096;
 /// Of larger ranges at least so much is shown as holds the highest row, rounded up to a power of two.
 const WHOLE: u128 = 65_536;
 
+/// The cells of a line of text.
+const LINE: usize = 64;
+
 /// The state of an address, or of the worst one in a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sign {
@@ -212,19 +215,19 @@ impl Grid {
         usize::try_from(at).ok().filter(|at| *at < cells)
     }
 
-    /// The grid in lines of so many cells, each after its first address.
-    pub fn lines(&self, width: usize) -> Vec<String> {
+    /// The grid in lines of text, each after its first address.
+    pub fn lines(&self) -> Vec<String> {
         let Ok(first) = self.first.parse::<IpAddr>() else {
             return Vec::new();
         };
         let cells: Vec<char> = self.cells.chars().collect();
-        let starts = (0..cells.len()).step_by(width).map(|at| {
+        let starts = (0..cells.len()).step_by(LINE).map(|at| {
             let of = number(first) + at as u128 * u128::from(self.each);
             address(of).to_string()
         });
         let starts: Vec<_> = starts.collect();
         let widest = starts.iter().map(String::len).max().unwrap_or_default();
-        let lines = starts.iter().zip(cells.chunks(width));
+        let lines = starts.iter().zip(cells.chunks(LINE));
         lines
             .map(|(start, cells)| {
                 let cells: String = cells.iter().collect();

@@ -16,7 +16,6 @@ mod crds;
 mod explain;
 mod log;
 mod pools;
-mod question;
 mod release;
 mod run;
 mod signals;

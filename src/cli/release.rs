@@ -1,16 +1,18 @@
 //! `ipgc release`: single addresses are freed by hand.
 
-use std::{collections::BTreeSet, net::IpAddr, process::ExitCode};
+use std::{
+    collections::BTreeSet,
+    io::{BufRead as _, Write as _, stderr, stdin},
+    net::IpAddr,
+    process::ExitCode,
+};
 
 use futures::future::join_all;
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 use tracing::level_filters::LevelFilter;
 
-use super::{
-    Ended, block_on, candidates::Wanted, log, print, print_line, question::ask, signals,
-    source::Live,
-};
+use super::{Ended, block_on, candidates::Wanted, log, print, print_line, signals, source::Live};
 use crate::{
     audit::{
         explain::{explain, text},
@@ -198,16 +200,10 @@ impl Tally {
     }
 
     fn tell(self, dry_run: bool) -> Ended {
-        let Self {
-            freed,
-            left,
-            gone,
-            kept,
-            unprinted,
-        } = self;
-        if let Some(reason) = unprinted {
+        if let Some(reason) = self.unprinted {
             return Err(reason);
         }
+        let (freed, left, gone, kept) = (self.freed, self.left, self.gone, self.kept);
         let would = if dry_run { "would be freed" } else { "freed" };
         let left_over = match left {
             0 => String::new(),
@@ -217,4 +213,20 @@ impl Tally {
             format!("{freed} {would}, {left_over}{gone} gone already or changed, {kept} kept\n");
         print(&text, ExitCode::from(u8::from(left + kept > 0)))
     }
+}
+
+/// The words that a person types on standard input when asked on standard error, without space around them.
+fn ask(question: &str) -> Result<String, String> {
+    let mut asked = stderr().lock();
+    // A person who cannot be asked cannot agree.
+    let said = write!(asked, "{question}").and_then(|()| asked.flush());
+    said.map_err(|error| format!("cannot ask: {error}"))?;
+    let mut line = String::new();
+    let read = stdin().lock().read_line(&mut line);
+    read.map_err(|error| format!("cannot read an answer: {error}"))?;
+    if !line.ends_with('\n') {
+        // The next line of output is not to stand behind the question.
+        let _ = writeln!(asked);
+    }
+    Ok(line.trim().to_owned())
 }

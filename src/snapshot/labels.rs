@@ -2,12 +2,7 @@
 //!
 //! They are only read here; kube says which labels they choose.
 
-use std::collections::BTreeMap;
-
 use kube::core::{Expression, Selector};
-
-/// The labels of an object.
-pub type Labels = BTreeMap<String, String>;
 
 /// Reads a selector.
 ///
@@ -75,11 +70,20 @@ fn value_of(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::collections::BTreeMap;
+
     use kube::core::SelectorExt;
     use proptest::prelude::*;
     use rstest::rstest;
 
     use super::*;
+
+    fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let pairs = pairs.iter();
+        pairs
+            .map(|(key, value)| ((*key).into(), (*value).into()))
+            .collect()
+    }
 
     #[rstest]
     #[case("app=web", true)]
@@ -94,10 +98,35 @@ mod tests {
     #[case("app notin (db,web)", false)]
     #[case("app=web,ex.org/zone in (a,b), !tier", true)]
     #[case("app=web,ex.org/zone in (b)", false)]
+    #[case("app=web,ex.org/zone!=a", false)]
     fn selectors_choose(#[case] text: &str, #[case] chosen: bool) {
-        let labels = [("app", "web"), ("ex.org/zone", "a")];
-        let labels: Labels = labels.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+        let labels = labels(&[("app", "web"), ("ex.org/zone", "a")]);
         assert_eq!(parse(text).unwrap().matches(&labels), chosen);
+    }
+
+    #[rstest]
+    #[case("a=b", &[Expression::Equal("a".into(), "b".into())])]
+    #[case("a==b", &[Expression::Equal("a".into(), "b".into())])]
+    #[case("a!=b", &[Expression::NotEqual("a".into(), "b".into())])]
+    #[case("a in (b)", &[Expression::In("a".into(), ["b".into()].into())])]
+    #[case("a notin (b)", &[Expression::NotIn("a".into(), ["b".into()].into())])]
+    #[case("a", &[Expression::Exists("a".into())])]
+    #[case("!a", &[Expression::DoesNotExist("a".into())])]
+    #[case("a=b,b!=b", &[Expression::Equal("a".into(), "b".into()), Expression::NotEqual("b".into(), "b".into())])]
+    fn a_selector_is_kube_s(#[case] text: &str, #[case] own: &[Expression]) {
+        let (read, own) = (parse(text).unwrap(), Selector::from_iter(own.to_vec()));
+        assert_eq!(read.to_string(), own.to_string());
+        for pairs in [
+            &[][..],
+            &[("a", "b")],
+            &[("a", "c")],
+            &[("b", "b")],
+            &[("a", "b"), ("b", "b")],
+        ] {
+            let labels = labels(pairs);
+            let chosen = own.matches(&labels);
+            assert_eq!(read.matches(&labels), chosen, "{labels:?}");
+        }
     }
 
     #[rstest]

@@ -1,6 +1,5 @@
 //! Files: partial, foreign and odd ones.
 
-use ipgc::snapshot::labels;
 use rstest::rstest;
 
 use super::*;
@@ -208,36 +207,4 @@ fn lists_objects_and_several_of_them_come_to_the_same() {
     let more = File::new(format!("{other}{}", apart.join("\n"))).judged();
     assert_eq!(more.findings, whole.findings);
     assert_eq!(more.notes, ["passed over 1 of kind ConfigMap"]);
-}
-
-#[test]
-fn a_selector_of_labels_is_kube_s() {
-    use kube::core::{Expression, Selector, SelectorExt};
-
-    let (key, value) = (|| "a".to_owned(), || "b".to_owned());
-    for (text, own) in [
-        ("a=b", Expression::Equal(key(), value())),
-        ("a==b", Expression::Equal(key(), value())),
-        ("a!=b", Expression::NotEqual(key(), value())),
-        ("a in (b)", Expression::In(key(), [value()].into())),
-        ("a notin (b)", Expression::NotIn(key(), [value()].into())),
-        ("a", Expression::Exists(key())),
-        ("!a", Expression::DoesNotExist(key())),
-    ] {
-        let (read, own) = (labels::parse(text).unwrap(), Selector::from(own));
-        assert_eq!(read.to_string(), own.to_string());
-        for pairs in [&[][..], &[("a", "b")], &[("a", "c")], &[("b", "b")]] {
-            let pairs = pairs
-                .iter()
-                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
-            let of_object: labels::Labels = pairs.collect();
-            let chosen = own.matches(&of_object);
-            assert_eq!(read.matches(&of_object), chosen, "{text} of {of_object:?}");
-        }
-    }
-    // All parts have to hold.
-    let both = labels::parse("a=b,c!=d").unwrap();
-    assert_eq!(both.to_string(), "a=b,c!=d");
-    let of_object = [("a", "b"), ("c", "d")].map(|(k, v)| (k.to_owned(), v.to_owned()));
-    assert!(!both.matches(&labels::Labels::from(of_object)));
 }

@@ -13,9 +13,6 @@ use crate::audit::{
     report::ReservationReport,
 };
 
-/// The cells of a line of a grid.
-const LINE: usize = 64;
-
 /// The text of an explanation.
 pub fn text(explanation: &Explanation) -> String {
     let mut text = Text(String::new());
@@ -92,7 +89,7 @@ impl Text {
             if grid.each > 1 {
                 self.line("cells", format!("of {} addresses each", grid.each));
             }
-            for line in grid.lines(LINE) {
+            for line in grid.lines() {
                 self.title(&format!("  {line}"));
             }
             if grid.rest > 0 {

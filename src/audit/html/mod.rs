@@ -27,9 +27,6 @@ const SCRIPT: &str = include_str!("page.js");
 /// A longer table is no help; `-o json` has all of it.
 const FINDINGS: usize = 500;
 
-/// The cells of a line of a grid in text.
-const LINE: usize = 64;
-
 /// A pool in the page: its grid, and its rows as the script reads them.
 #[derive(Default)]
 struct Pool {
@@ -350,7 +347,7 @@ fn of_pool(
         write!(
             output,
             "<pre class=grid data-without>{}</pre>",
-            grid.lines(LINE).join("\n")
+            grid.lines().join("\n")
         )?;
         write!(
             output,
