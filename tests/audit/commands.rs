@@ -8,9 +8,7 @@ use super::*;
 /// Two nodes, and a network of slices with a pool for each.
 fn sliced(nodes: [&str; 2]) -> Server {
     let server = bare();
-    server.put(fixtures::node("n2", true));
-    let proxy = fixtures::pod("kube-system", "proxy").node("n2");
-    server.put(proxy.running());
+    put_second_node(&server, true);
     let [one, two] = nodes;
     put_slices(&server, &[(one, "10.0.0.0/24"), (two, "10.0.1.0/24")]);
     for (node, range) in [("n1", "10.0.0.0/24"), ("n2", "10.0.1.0/24")] {
@@ -94,18 +92,14 @@ async fn a_node_that_may_be_missing_from_the_dump_is_not_gone() {
 /// A row of a live pod in this range, with this interface, and without its reservation.
 fn lacking(range: &str, network: Option<&str>, address: &str, interface: &str) -> Server {
     let server = bare();
-    let mut ipam = json!({"type": "whereabouts", "range": range});
-    if let Some(network) = network {
-        ipam["network_name"] = network.into();
-    }
-    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
-    let pod = fixtures::pod(NS, "web").node("n1").networks("default/net");
-    let pod = pod.reports("default/net", "net1", &[address]);
-    server.put(pod.running());
+    let mut keys = json!({ "range": range });
     let mut pool = fixtures::pool(NS, range);
     if let Some(network) = network {
+        keys["network_name"] = network.into();
         pool = pool.network_name(network);
     }
+    define(&server, "net", &keys);
+    server.put(reporting("web", address));
     server.put(pool.row(5, &fixtures::sandbox(5), "default/web", interface));
     server
 }

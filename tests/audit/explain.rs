@@ -101,8 +101,8 @@ fn an_address_that_nodes_hold_is_explained_with_what_releases_it() {
 #[test]
 fn several_networks_that_hold_one_address_are_each_shown() {
     let server = outage();
-    let ipam = json!({ "type": "whereabouts", "range": RANGE, "network_name": "blue" });
-    server.put(fixtures::nad_with_ipam(NS, "blue", &ipam));
+    let keys = json!({ "range": RANGE, "network_name": "blue" });
+    define(&server, "blue", &keys);
     let blue = fixtures::pool(NS, RANGE).network_name("blue");
     server.put(blue.row(1, &fixtures::sandbox(9), "default/elsewhere", "net1"));
     let explanation = ask(&server, "10.0.0.1").unwrap();

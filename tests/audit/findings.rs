@@ -77,9 +77,7 @@ async fn a_pod_at_its_end_needs_no_row(#[case] phase: &str, #[case] problem: Opt
 #[tokio::test]
 async fn a_silent_node_holds_what_nobody_saw_ending() {
     let server = server();
-    server.put(fixtures::node("n2", false));
-    let proxy = fixtures::pod("kube-system", "proxy").node("n2");
-    server.put(proxy.running());
+    put_second_node(&server, false);
     put_pool(&server, &[(2, "default/gone")]);
     let report = report(&server).await;
     let finding = only(&report);

@@ -9,8 +9,8 @@ use super::*;
 fn two_networks() -> Server {
     let server = bare();
     for network in ["ared", "blue"] {
-        let ipam = json!({ "type": "whereabouts", "range": RANGE, "network_name": network });
-        server.put(fixtures::nad_with_ipam(NS, network, &ipam));
+        let keys = json!({ "range": RANGE, "network_name": network });
+        define(&server, network, &keys);
     }
     server
 }
@@ -116,9 +116,8 @@ async fn who_does_not_reserve_shares_with_other_pools() {
         ("b", "10.0.0.0/16", false),
         ("c", "10.0.0.0/20", true),
     ] {
-        let ipam =
-            json!({ "type": "whereabouts", "range": range, "enable_overlapping_ranges": reserves });
-        server.put(fixtures::nad_with_ipam(NS, name, &ipam));
+        let keys = json!({ "range": range, "enable_overlapping_ranges": reserves });
+        define(&server, name, &keys);
         let owner = format!("{NS}/{name}1");
         server.put(fixtures::pool(NS, range).row_of(5, &owner));
         server.put(on(&format!("{name}1"), &[name]));
@@ -201,8 +200,8 @@ fn whoever_may_be_younger_than_the_pools_of_a_dump_is_unknown() {
 #[tokio::test]
 async fn an_address_of_two_pods_that_live_is_a_duplicate() {
     let server = server();
-    let ipam = json!({ "type": "whereabouts", "range": RANGE, "network_name": "blue" });
-    server.put(fixtures::nad_with_ipam(NS, "blue", &ipam));
+    let keys = json!({ "range": RANGE, "network_name": "blue" });
+    define(&server, "blue", &keys);
     put_pool(&server, &[LIVE]);
     server.put(pod("web-1", 1));
     // In another network it is another address, and none of whereabouts' where nobody knows the network.

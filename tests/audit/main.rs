@@ -110,11 +110,34 @@ fn server() -> Server {
     server
 }
 
-/// A running pod that reports 10.0.0.`offset` on `net1`, and has asked for it.
+/// Another node, with a pod of the cluster's own.
+fn put_second_node(server: &Server, is_ready: bool) {
+    server.put(fixtures::node("n2", is_ready));
+    let proxy = fixtures::pod("kube-system", "proxy").node("n2");
+    server.put(proxy.running());
+}
+
+/// A definition whose section of whereabouts has these keys.
+fn define(server: &Server, name: &str, keys: &Value) {
+    let mut ipam = keys.clone();
+    ipam["type"] = "whereabouts".into();
+    server.put(fixtures::nad_with_ipam(NS, name, &ipam));
+}
+
+/// A pod that asks for `default/net`.
+fn asking(name: &str) -> fixtures::PodBuilder {
+    fixtures::pod(NS, name).node("n1").networks("default/net")
+}
+
+/// The same, which runs and reports this address on `net1`.
+fn reporting(name: &str, address: &str) -> fixtures::PodBuilder {
+    let pod = asking(name).reports("default/net", "net1", &[address]);
+    pod.running()
+}
+
+/// The same with 10.0.0.`offset`.
 fn pod(name: &str, offset: u64) -> fixtures::PodBuilder {
-    let address = format!("10.0.0.{offset}");
-    let pod = fixtures::pod(NS, name).node("n1").networks("default/net");
-    pod.reports("default/net", "net1", &[&address]).running()
+    reporting(name, &format!("10.0.0.{offset}"))
 }
 
 /// A reservation of this pod's `net1`.
@@ -140,10 +163,8 @@ fn put_row(server: &Server, pool: &str, offset: u64, podref: &str) {
 /// The definition `default/net` of network `blue`, with these slices of nodes.
 fn put_slices(server: &Server, slices: &[(&str, &str)]) {
     let (range, size) = ("10.0.0.0/16", "/24");
-    let ipam = json!({
-        "type": "whereabouts", "range": range, "node_slice_size": size, "network_name": "blue"
-    });
-    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
+    let keys = json!({ "range": range, "node_slice_size": size, "network_name": "blue" });
+    define(server, "net", &keys);
     server.put(fixtures::node_slice_pool(NS, "blue", range, size, slices));
 }
 

@@ -4,13 +4,6 @@
 use super::*;
 use rstest::rstest;
 
-/// A running pod that reports this address of `default/net`.
-fn put_user(server: &Server, address: &str) {
-    let pod = fixtures::pod(NS, "user").node("n1").networks("default/net");
-    let pod = pod.reports("default/net", "net1", &[address]);
-    server.put(pod.running());
-}
-
 /// The row and the reservation of 10.7.0.`offset`, of a pod that reports it by a definition with this configuration.
 #[rstest]
 #[case::key_of_the_network(9, Some("blue"), r#"{"type":"macvlan","ipam":{"type":"whereabouts","Network_Name":"blue","range":"10.7.0.0/24"}}"#)]
@@ -52,7 +45,7 @@ async fn what_lives_is_no_finding(
     let pool = pool.row(offset, &fixtures::sandbox(1), "default/user", "net1");
     server.put(pool);
     reserve(&server, &reservation, "default/user");
-    put_user(&server, &format!("10.7.0.{offset}"));
+    server.put(reporting("user", &format!("10.7.0.{offset}")));
     // Of a range whose `exclude` cannot be read nothing is given out.
     let is_full = config.contains("exclude");
     let full: &[&str] = if is_full { &["nearly-full"] } else { &[] };
@@ -72,13 +65,8 @@ async fn the_slices_of_a_list_have_its_name() {
     let pool = pool.row(9, &fixtures::sandbox(1), "default/user", "net1");
     server.put(pool);
     reserve(&server, "10.7.3.9", "default/user");
-    put_user(&server, "10.7.3.9");
+    server.put(reporting("user", "10.7.3.9"));
     assert_eq!(report(&server).await.findings, []);
-}
-
-fn put_network(server: &Server, network: &str, range: &str) {
-    let ipam = json!({ "type": "whereabouts", "network_name": network, "range": range });
-    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
 }
 
 /// `fd00::1` of network f1 is no `f1:fd00::1`, whether or not its pool is there.
@@ -91,9 +79,13 @@ async fn a_reservation_is_of_the_network_that_its_definition_names(
     #[case] found: &[&str],
 ) {
     let server = bare();
-    put_network(&server, "f1", "fd00::/64");
+    define(
+        &server,
+        "net",
+        &json!({ "network_name": "f1", "range": "fd00::/64" }),
+    );
     server.put(fixtures::pool(NS, "fd01::/64").network_name("f1"));
-    put_user(&server, "fd00::1");
+    server.put(reporting("user", "fd00::1"));
     let owner = format!("default/{owner}");
     reserve(&server, "f1-fd00--1", &owner);
     let mut of_addresses = problems(&live(&server).await.unwrap());
@@ -108,13 +100,17 @@ async fn a_reservation_is_of_the_network_that_its_definition_names(
 #[tokio::test]
 async fn a_reservation_of_two_networks_is_told() {
     let server = bare();
-    put_network(&server, "f1", "fd00::/64");
+    define(
+        &server,
+        "net",
+        &json!({ "network_name": "f1", "range": "fd00::/64" }),
+    );
     server.put(fixtures::nad(NS, "odd", "f1::/16"));
     for (name, owner) in [("f1-fd00--1", "user"), ("f1-fd00--2", "gone")] {
         let owner = format!("default/{owner}");
         reserve(&server, name, &owner);
     }
-    put_user(&server, "fd00::1");
+    server.put(reporting("user", "fd00::1"));
     let pool = fixtures::pool(NS, "fd00::/64").network_name("f1");
     let pool = pool.row(1, &fixtures::sandbox(1), "default/user", "net1");
     server.put(pool);

@@ -59,10 +59,8 @@ fn the_age_of_the_oldest_stale_row_is_that_of_its_reservation(
 #[test]
 fn parts_are_lines_of_their_own() {
     let server = shop();
-    let ipam = json!({
-        "type": "whereabouts", "range": RANGE, "range_start": "10.0.0.1", "range_end": "10.0.0.4",
-    });
-    server.put(fixtures::nad_with_ipam(NS, "part", &ipam));
+    let keys = json!({ "range": RANGE, "range_start": "10.0.0.1", "range_end": "10.0.0.4" });
+    define(&server, "part", &keys);
     let (_, stdout, _) = asked(&dump(&server), &["pools", "-o", "wide"]);
     let lines: Vec<_> = stdout.lines().collect();
     assert_says(lines[1], "default/net,default/part");
@@ -211,10 +209,8 @@ fn each_range_has_a_picture_or_none(#[case] range: &str, #[case] offset: u64) {
 #[test]
 fn rows_outside_of_what_is_handed_out_take_no_room() {
     let server = bare();
-    let ipam = json!({
-        "type": "whereabouts", "range": RANGE, "range_start": "10.0.0.1", "range_end": "10.0.0.9",
-    });
-    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
+    let keys = json!({ "range": RANGE, "range_start": "10.0.0.1", "range_end": "10.0.0.9" });
+    define(&server, "net", &keys);
     server.put(
         fixtures::pool(NS, RANGE)
             .row_of(2, "default/a")
@@ -224,9 +220,8 @@ fn rows_outside_of_what_is_handed_out_take_no_room() {
     let pools: Value = serde_json::from_str(&stdout).unwrap();
     let pool = &pools["pools"][0];
     assert_eq!((&pool["size"], &pool["free"]), (&json!(9), &json!(8)));
-    let excluded =
-        json!({"type": "whereabouts", "range": "10.4.0.0/16", "exclude": ["10.4.128.0/17"]});
-    server.put(fixtures::nad_with_ipam(NS, "large", &excluded));
+    let excluded = json!({ "range": "10.4.0.0/16", "exclude": ["10.4.128.0/17"] });
+    define(&server, "large", &excluded);
     server.put(fixtures::pool(NS, "10.4.0.0/16"));
     let (_, stdout, _) = asked(&dump(&server), &["explain", "10.4.0.0-16", "-o", "json"]);
     let explained: Value = serde_json::from_str(&stdout).unwrap();

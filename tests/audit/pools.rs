@@ -117,10 +117,8 @@ async fn a_slice_of_a_node_that_is_gone_is_told_with_what_removes_it() {
 #[tokio::test]
 async fn m4_06_a_slice_with_a_row_of_another_node_is_a_finding() {
     let server = bare();
-    server.put(fixtures::node("n2", true));
+    put_second_node(&server, true);
     server.put(fixtures::node("n3", false));
-    let proxy = fixtures::pod("kube-system", "proxy").node("n2");
-    server.put(proxy.running());
     put_slices(&server, &[("n2", "10.0.1.0/24")]);
     let pool = fixtures::pool(NS, "10.0.1.0/24").name("blue-n2-10.0.1.0-24");
     server.put(pool.row_of(1, "default/gone").row_of(2, "default/web"));
@@ -143,18 +141,18 @@ async fn m4_06_a_slice_with_a_row_of_another_node_is_a_finding() {
 }
 
 #[rstest]
-#[case::not_quite(json!({ "type": "whereabouts", "range": "10.0.0.0/28" }), 12, None)]
-#[case::nearly(json!({ "type": "whereabouts", "range": "10.0.0.0/28" }), 13, Some("13 of 14"))]
-#[case::part(json!({ "type": "whereabouts", "range": "10.0.0.1-10.0.0.4/28" }), 4, Some("4 of 4"))]
-#[case::part_not(json!({ "type": "whereabouts", "range": "10.0.0.1-10.0.0.5/28" }), 4, None)]
+#[case::not_quite("10.0.0.0/28", 12, None)]
+#[case::nearly("10.0.0.0/28", 13, Some("13 of 14"))]
+#[case::part("10.0.0.1-10.0.0.4/28", 4, Some("4 of 4"))]
+#[case::part_not("10.0.0.1-10.0.0.5/28", 4, None)]
 #[tokio::test]
 async fn a_range_that_is_nearly_full_is_told_with_its_split(
-    #[case] ipam: Value,
+    #[case] range: &str,
     #[case] rows: u64,
     #[case] says: Option<&str>,
 ) {
     let server = bare();
-    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
+    server.put(fixtures::nad(NS, "net", range));
     let mut pool = fixtures::pool(NS, "10.0.0.0/28");
     for offset in 1..=rows {
         let owner = format!("default/gone-{offset}");

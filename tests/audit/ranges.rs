@@ -5,18 +5,6 @@ use rstest::rstest;
 
 use super::*;
 
-fn ipam(keys: &Value) -> Value {
-    let mut ipam = json!({ "type": "whereabouts" });
-    for (key, value) in keys.as_object().unwrap() {
-        ipam[key] = value.clone();
-    }
-    ipam
-}
-
-fn define(server: &Server, name: &str, keys: &Value) {
-    server.put(fixtures::nad_with_ipam(NS, name, &ipam(keys)));
-}
-
 /// The findings as problems and definitions.
 fn about(report: &Report) -> Vec<(Problem, Option<&str>)> {
     let findings = report.findings.iter();

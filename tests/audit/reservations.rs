@@ -172,8 +172,8 @@ async fn all_pods_of_an_ipam_claim_may_have_its_address() {
 #[tokio::test]
 async fn where_nothing_is_reserved_no_reservation_is_missing() {
     let server = server();
-    let ipam = json!({ "type": "whereabouts", "range": RANGE, "enable_overlapping_ranges": false });
-    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
+    let keys = json!({ "range": RANGE, "enable_overlapping_ranges": false });
+    define(&server, "net", &keys);
     server.put(fixtures::pool(NS, RANGE).row_of(1, "default/web-1"));
     server.put(pod("web-1", 1));
     assert_eq!(report(&server).await.findings, []);
@@ -185,11 +185,7 @@ async fn a_reservation_without_a_row_is_orphaned() {
     reserve(&server, "10.0.0.8", "default/gone");
     // Of a pod that lives and has it, and of one whose status is not there yet: both are needed.
     reserve(&server, "10.0.0.9", "default/young");
-    server.put(
-        fixtures::pod(NS, "young")
-            .node("n1")
-            .networks("default/net"),
-    );
+    server.put(asking("young"));
     let report = report(&server).await;
     let finding = only(&report);
     assert_eq!(finding.problem, Problem::ReservationOrphaned);
@@ -222,11 +218,7 @@ async fn a_pod_that_cannot_start_for_anothers_reservation_is_a_finding() {
     for (owner, is_found) in [("default/gone", true), ("default/web-1", false)] {
         let server = server();
         server.put(fixtures::pool(NS, RANGE).row_of(1, "default/web-1"));
-        server.put(
-            fixtures::pod(NS, "web-1")
-                .node("n1")
-                .networks("default/net"),
-        );
+        server.put(asking("web-1"));
         reserve(&server, "10.0.0.1", owner);
         let report = report(&server).await;
         let found = with(Problem::ReservationMissing, &report);
@@ -308,8 +300,8 @@ async fn an_orphaned_reservation_says_that_claims_are_forbidden() {
 #[tokio::test]
 async fn reservations_are_found_by_any_spelling() {
     let server = bare();
-    let ipam = json!({ "type": "whereabouts", "range": "fd00::/64", "network_name": "blue" });
-    server.put(fixtures::nad_with_ipam(NS, "six", &ipam));
+    let keys = json!({ "range": "fd00::/64", "network_name": "blue" });
+    define(&server, "six", &keys);
     let pool = fixtures::pool(NS, "fd00::/64").network_name("blue");
     server.put(pool.row_of(5, "default/web-5"));
     let pod = fixtures::pod(NS, "web-5").node("n1").running();

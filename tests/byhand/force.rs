@@ -51,24 +51,15 @@ async fn a_pod_that_is_there_keeps_its_address() {
     }
 }
 
+#[rstest]
+#[case::its_own("web-0", "its pod reports the address")]
+#[case::another("other", "pod default/other reports the address")]
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_came_back_since_keeps_its_address() {
+async fn a_pod_that_uses_the_address_since_keeps_it(#[case] name: &str, #[case] says: &str) {
     let (server, _beat) = room(&[(1, "web-0")]);
     let it = pick(&server, "10.0.0.1").await;
-    server.put(reporting("web-0", 1).running());
-    assert_kept(&free(&server, &it).await, "its pod reports the address");
-    assert_eq!((rows(&server).len(), writes(&server)), (1, 0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn another_pod_that_uses_the_address_since_keeps_it() {
-    let (server, _beat) = room(&[(1, "gone")]);
-    let it = pick(&server, "10.0.0.1").await;
-    server.put(reporting("other", 1).running());
-    assert_kept(
-        &free(&server, &it).await,
-        "pod default/other reports the address",
-    );
+    server.put(reporting(name, 1).running());
+    assert_kept(&free(&server, &it).await, says);
     assert_eq!((rows(&server).len(), writes(&server)), (1, 0));
 }
 
