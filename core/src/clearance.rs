@@ -463,6 +463,3 @@ impl Subject<'_> {
         all
     }
 }
-
-#[cfg(test)]
-mod tests;

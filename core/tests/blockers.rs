@@ -3,12 +3,10 @@
 // The helpers build what a call answers.
 #![allow(clippy::unnecessary_wraps)]
 
-use crate::common::{
-    TWO_BEATS, W, at, beat, fenced, hear_nothing, no_nodes, node_state, nodes_with, not_ready, secs,
-};
-use ipgc_core::node::{Blocked, NodeState, Nodes, Standing};
-use proptest::{collection::vec, prelude::*};
-use rstest::rstest;
+use ipgc_core::node::Blocked;
+use proptest::collection::vec;
+
+use crate::common::prelude::*;
 
 /// Nodes that exist when the pod watch begins anew.
 fn suspected(names: &[&str], second: u64) -> Nodes {

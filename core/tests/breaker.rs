@@ -1,10 +1,9 @@
 //! The stop to a mass of frees that nobody foresaw.
 
-use crate::common::{at, observe, pool_document, secs};
 use ipgc_core::breaker::{Breaker, Limits, Open};
 use jiff::Timestamp;
-use rstest::rstest;
-use serde_json::json;
+
+use crate::common::prelude::*;
 
 fn wall(text: &str) -> Timestamp {
     text.parse().unwrap()

@@ -1,21 +1,8 @@
 //! The evidence that gives way to the word of a person, and the evidence that never does.
 
-use std::collections::HashMap;
+use ipgc_core::patch::UnreadablePatch;
 
-use crate::common::{
-    Known, POD, all_absent, apply,
-    arbitrary::{any_known, any_policy, any_presence},
-    at, observe, podref, pool_document, pool_with, row_value, sandbox,
-};
-use ipgc_core::{
-    evidence::Policy,
-    judge::{Held, Unknown, Verdict, judge},
-    patch::UnreadablePatch,
-    proof::Presence,
-};
-use proptest::prelude::*;
-use rstest::rstest;
-use serde_json::{Value, json};
+use crate::common::prelude::*;
 
 proptest! {
     /// A person may say that nobody answers where the pod is gone, at its end, or runs without using the address.

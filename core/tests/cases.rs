@@ -1,21 +1,16 @@
 //! When each case is looked at next, and how cases of a pool gather.
 
-use std::{sync::Arc, time::Duration};
-
 use ipgc_core::{
     cases::{CaseKey, Cases, Next, Outcome, Retries, Waiting},
     fact::Fact,
     lanes::Lanes,
-    pool::{PoolKey, RowContent},
-    time::Moment,
+    pool::PoolKey,
     work::{Wanted, Work},
 };
 
-const SECOND: Duration = Duration::from_secs(1);
+use crate::common::prelude::*;
 
-fn at(seconds: u64) -> Moment {
-    Moment::new(Duration::from_secs(seconds))
-}
+const SECOND: Duration = Duration::from_secs(1);
 
 fn key(pool: &str, owner: &str) -> CaseKey {
     let pool = PoolKey {

@@ -3,23 +3,9 @@
 // The helpers build what a list answers.
 #![allow(clippy::unnecessary_wraps)]
 
-use std::sync::Arc;
+use ipgc_core::proof::{KnownResourceClaims, Proof, ResourceClaims};
 
-use ipgc_core::{
-    clearance::Wait,
-    evidence::{Grade, Policy},
-    judge::{Cause, Held, Unknown, Verdict},
-    node::{NodeState, Nodes},
-    pool::{ObservedPool, Unreadable},
-    proof::{KnownResourceClaims, Presence, Proof, ResourceClaims},
-};
-use rstest::rstest;
-
-use crate::common::{
-    Known, POD, TWO_BEATS, W, at, beat, ended, fenced, hear_nothing, ip, no_nodes, node_state,
-    nodes_with, not_ready, observe, pod, podref, pool_document, present, reporting, row_value,
-    sandbox, working,
-};
+use crate::common::prelude::*;
 
 const CLAIM: &str = "0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f";
 const OTHER: &str = "ffffffff-0a1b-0a1b-0a1b-0a1b2c3d4e5f";

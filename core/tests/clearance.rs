@@ -1,22 +1,9 @@
 //! The evidence about rows from the ends of a podref's incarnations: the incarnation that answers for a row, and how
 //! long each of them is waited for.
 
-use std::{sync::Arc, time::Duration};
+use ipgc_core::evidence::DEFAULT_POD_GRACE;
 
-use crate::common::{
-    Known, POD, TWO_BEATS, W, any_history, at, ended, pod, reporting, row_content, secs, status,
-    working,
-};
-use ipgc_core::{
-    clearance::Wait,
-    evidence::{DEFAULT_POD_GRACE, Ended, Grade, Policy},
-    networks::{Request, Status},
-    pod::PodState,
-    pool::RowContent,
-    time::Moment,
-};
-use proptest::prelude::*;
-use rstest::rstest;
+use crate::common::prelude::*;
 
 /// When it is now, long after everything.
 const NOW: u64 = 9_000;
@@ -121,7 +108,7 @@ fn the_interface_is_the_rows_own() {
 #[test]
 fn a_report_in_another_spelling_is_the_same_report() {
     let row = RowContent {
-        address: crate::common::ip("fd00::1"),
+        address: ip("fd00::1"),
         ..row_content()
     };
     let last = reporting(POD, "net1", "FD00:0:0:0:0:0:0:0001/64");

@@ -1,16 +1,9 @@
 //! Leader election: when a copy may take a Lease, and that no two copies rely on one at a time.
 
-use std::time::Duration;
+use ipgc_core::election::{Candidate, Record, Step, Timing};
+use proptest::collection::vec;
 
-use ipgc_core::{
-    election::{Candidate, Record, Step, Timing},
-    time::Moment,
-};
-use proptest::{collection::vec, prelude::*};
-
-fn at(seconds: u64) -> Moment {
-    Moment::new(Duration::from_secs(seconds))
-}
+use crate::common::prelude::*;
 
 fn candidate() -> Candidate {
     Candidate::new("a", Timing::default())

@@ -1,21 +1,7 @@
 //! More DELs than a kubelet gets through while all of them are lost: it tries for ever, and what it calls for
 //! last answers as long.
 
-use std::sync::Arc;
-
-use crate::common::{
-    Known, POD, TWO_BEATS, W, at, beat, booted, but, ended, fenced, ip, node_state, nodes_with,
-    not_ready, pod, row_content, secs, status, working,
-};
-use ipgc_core::{
-    clearance::{Clearance, Wait},
-    evidence::{Ended, Grade, Policy, Unfenced},
-    networks::{Request, Status},
-    node::{NodeState, Nodes},
-    pod::PodState,
-    pool::RowContent,
-};
-use rstest::rstest;
+use crate::common::prelude::*;
 
 /// Long after everything.
 const NOW: u64 = 90_000;

@@ -2,27 +2,17 @@
 //!
 //! `IPGC_FUZZ_SECONDS` is the time for each reader, one second by default.
 
-use std::{
-    env,
-    time::{Duration, Instant},
-};
+use std::{env, time::Instant};
 
 use ipgc_core::{
-    address::{Range, readings},
+    address::readings,
     definitions,
     names::{KnownNetworks, split},
-    networks::{Request, Status},
     patch::UnreadablePatch,
     pod::wire::Wire,
-    podref::PodRef,
-    pool::ObservedPool,
-    reservation::Reservation,
-    time::Moment,
 };
-use rstest::rstest;
-use serde_json::Value;
 
-use crate::common::apply;
+use crate::common::prelude::*;
 
 const CONFIGS: &[&str] = &[
     r#"{"cniVersion":"0.3.1","name":"a","type":"macvlan","master":"eth0","ipam":{"type":"whereabouts","range":"10.0.0.0/24","exclude":["10.0.0.1/32"],"range_start":"10.0.0.9","gateway":"10.0.0.254","network_name":"blue","enable_overlapping_ranges":false}}"#,

@@ -1,25 +1,7 @@
 //! The rules on rows of pods that are there and live on another sandbox: predecessors' rows and
 //! leftovers.
 
-use crate::common::{
-    Known, POD, TWO_BEATS, W, at, but, ended, nodes_with, not_ready, pod, podref, present,
-    reporting, row_content,
-    rules::{
-        NOW, at_work, elsewhere, leftover, living, predecessor, sibling, stale, verdict,
-        verdict_without_interface,
-    },
-    status,
-};
-use ipgc_core::{
-    clearance::{LOOK_AGAIN, Wait},
-    evidence::Grade,
-    judge::{Cause, Held, Verdict},
-    networks::{Request, Status},
-    pod::{Phase, PodState},
-    pool::RowContent,
-    sighting::Sighting,
-};
-use rstest::rstest;
+use crate::common::prelude::*;
 
 // Rule 6: predecessors
 
@@ -29,10 +11,7 @@ fn the_run_of_another_incarnation_does_not_count() {
         uid: "uid-2".into(),
         ..elsewhere()
     };
-    assert_eq!(
-        verdict(&present(again), &predecessor(100)),
-        Verdict::Held(Held::Unused)
-    );
+    assert_held(&verdict(&present(again), &predecessor(100)), Held::Unused);
 }
 
 #[test]
@@ -71,10 +50,7 @@ fn a_predecessors_row_goes_when_the_pod_has_run_for_long(#[case] since: u64, #[c
 #[case::reported(reporting(POD, "net9", "10.0.0.5"), Held::Reported)]
 fn a_predecessors_row_waits_for_the_pod_to_run(#[case] state: PodState, #[case] held: Held) {
     let known = predecessor(100);
-    assert_eq!(
-        verdict(&present(state.clone()), &known),
-        Verdict::Held(held)
-    );
+    assert_held(&verdict(&present(state.clone()), &known), held);
     // Without an interface no ADD can ever adopt it.
     match verdict_without_interface(&present(state), &known) {
         Verdict::Stale(stale) => {
@@ -106,10 +82,7 @@ fn a_pod_whose_run_nobody_dated_keeps_its_predecessors_rows() {
         living: Some(living("uid-1")),
         ..predecessor(0)
     };
-    assert_eq!(
-        verdict(&present(elsewhere()), &known),
-        Verdict::Held(Held::Unused)
-    );
+    assert_held(&verdict(&present(elsewhere()), &known), Held::Unused);
 }
 
 #[test]
@@ -158,9 +131,9 @@ fn a_row_without_an_interface_is_no_proof_of_another_sandbox() {
         siblings: Some(vec![row_content(), sibling("10.0.0.6", None, 2)]),
         ..leftover()
     };
-    assert_eq!(
-        verdict(&present(reporting(POD, "", "10.0.0.6")), &known),
-        Verdict::Held(Held::Unused)
+    assert_held(
+        &verdict(&present(reporting(POD, "", "10.0.0.6")), &known),
+        Held::Unused,
     );
 }
 
@@ -211,10 +184,7 @@ fn a_leftover_needs_one_other_sandbox_in_all_reported_rows(
         status: status(&[("net1", &["10.0.0.6"]), ("net2", &["10.0.0.7"])]),
         ..pod(POD)
     };
-    assert_eq!(
-        verdict(&present(state), &known),
-        Verdict::Held(Held::Unused)
-    );
+    assert_held(&verdict(&present(state), &known), Held::Unused);
 }
 
 #[rstest]
@@ -244,5 +214,5 @@ fn a_leftover_is_one_beside_rows_that_say_nothing(#[case] siblings: Vec<RowConte
 #[case::pending(PodState { phase: Phase::Pending, ..elsewhere() }, Held::Young)]
 #[case::deleting(PodState { deleting: true, ..elsewhere() }, Held::Young)]
 fn an_incomplete_status_proves_nothing(#[case] state: PodState, #[case] held: Held) {
-    assert_eq!(verdict(&present(state), &leftover()), Verdict::Held(held));
+    assert_held(&verdict(&present(state), &leftover()), held);
 }

@@ -1,24 +1,6 @@
 //! The verdict on a row: the rules in their order, and what no input may ever bring about.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
-
-use crate::common::{
-    Known, POD, W, all_absent, at, ended, observe, pod, podref, pool_document, pool_with, present,
-    release, reporting, row_value, sandbox, status, working,
-};
-use ipgc_core::{
-    clearance::{Clearance, Wait},
-    evidence::{Ended, Grade, Policy},
-    judge::{Cause, Held, Stale, Unknown, Verdict, judge},
-    networks::Status,
-    pod::{Phase, PodState},
-    podref::Glob,
-    pool::{ObservedPool, Unreadable},
-    proof::Presence,
-    time::Moment,
-};
-use rstest::rstest;
-use serde_json::{Value, json};
+use crate::common::prelude::*;
 
 /// The verdict on the only row of the pool.
 fn verdict(pool: &ObservedPool, presence: &Presence, ended: &[Arc<Ended>]) -> Verdict {
@@ -175,9 +157,9 @@ fn a_pod_that_nobody_asked_about_is_not_absent() {
 
 #[test]
 fn a_pod_that_is_there_holds_its_rows_even_when_nothing_more_was_read() {
-    assert_eq!(
-        verdict(&pool_with("5"), &Presence::Present(None), &[good_end()]),
-        Verdict::Held(Held::Present)
+    assert_held(
+        &verdict(&pool_with("5"), &Presence::Present(None), &[good_end()]),
+        Held::Present,
     );
 }
 
@@ -211,7 +193,7 @@ fn a_pod_that_is_there_holds_its_row(
         status,
         ..pod(POD)
     };
-    assert_eq!(with_pod(state), Verdict::Held(held));
+    assert_held(&with_pod(state), held);
 }
 
 #[rstest]
@@ -233,9 +215,9 @@ fn addresses_are_compared_as_addresses(
         &[(key, row_value(POD, &sandbox(1), "net1"))],
     ));
     let state = reporting(POD, "net1", reported);
-    assert_eq!(
-        verdict(&pool, &present(state.clone()), &[]),
-        Verdict::Held(Held::Reported)
+    assert_held(
+        &verdict(&pool, &present(state.clone()), &[]),
+        Held::Reported,
     );
     // The same report is evidence when the pod is gone.
     assert!(matches!(
@@ -248,7 +230,7 @@ fn addresses_are_compared_as_addresses(
 fn an_address_that_only_looks_alike_is_another() {
     for reported in ["10.0.0.50", "110.0.0.5", "10.0.5.0"] {
         let state = reporting(POD, "net1", reported);
-        assert_eq!(with_pod(state), Verdict::Held(Held::Unused));
+        assert_held(&with_pod(state), Held::Unused);
     }
 }
 
@@ -261,7 +243,7 @@ fn entries_of_the_default_network_count() {
         status: Status::parse(annotation),
         ..pod(POD)
     };
-    assert_eq!(with_pod(state), Verdict::Held(Held::Reported));
+    assert_held(&with_pod(state), Held::Reported);
 }
 
 #[test]
@@ -272,7 +254,7 @@ fn one_unreadable_address_makes_the_status_no_evidence_at_all() {
         status: Status::parse(annotation),
         ..pod(POD)
     };
-    assert_eq!(with_pod(state.clone()), Verdict::Held(Held::Young));
+    assert_held(&with_pod(state.clone()), Held::Young);
     assert!(matches!(
         verdict(&pool_with("9"), &Presence::Absent, &[ended(state, 0, true)]),
         Verdict::Stale(it) if it.clearance.grade == Grade::Unwitnessed

@@ -1,29 +1,8 @@
 //! Faults of a verdict that no input may ever cause.
 
-use std::{collections::HashMap, time::Duration};
+use ipgc_core::{definitions::Scope, judge::is_reported};
 
-use crate::common::{
-    Known, POD, all_absent,
-    arbitrary::{
-        any_entries, any_json, any_key, any_known, any_pod, any_policy, any_presence, any_present,
-        any_range, valid,
-    },
-    at, ip, observe, podref, pool_document, pool_with, present, row_value, sandbox,
-};
-use ipgc_core::{
-    clearance::Wait,
-    definitions::Scope,
-    evidence::Policy,
-    judge::{Cause, Held, Stale, Unknown, Verdict, is_reported},
-    networks::Status,
-    pod::PodState,
-    podref::Glob,
-    pool::{ObservedPool, Unreadable},
-    proof::Presence,
-    time::Moment,
-};
-use proptest::prelude::*;
-use serde_json::json;
+use crate::common::prelude::*;
 
 /// The verdict on the only row of the pool.
 fn verdict(pool: &ObservedPool, presence: &Presence, known: &Known, now: u64) -> Verdict {

@@ -1,30 +1,14 @@
 //! From when on a kubelet counts as at work, and that it must be seen to have lived through W.
 
-use std::time::Duration;
+use ipgc_core::node::{Blocked, SILENCE};
 
-use ipgc_core::{
-    node::{Blocked, NodeState, Nodes, SILENCE, Standing},
-    time::Moment,
-};
+use crate::common::prelude::*;
 
 const W: Duration = Duration::from_secs(180);
 
-fn at(seconds: u64) -> Moment {
-    Moment::new(Duration::from_secs(seconds))
-}
-
 /// A node whose Lease is read every ten seconds, and changes at these reads.
 fn node(changes: impl Fn(u64) -> bool, until: u64) -> Nodes {
-    let mut nodes = Nodes::default();
-    let state = NodeState {
-        uid: "n".into(),
-        ready: true,
-        out_of_service: false,
-        declared_empty: false,
-        ..NodeState::default()
-    };
-    nodes.apply("north", state, at(0));
-    nodes.retain(|_| true, at(0));
+    let mut nodes = nodes_with(&[("north", node_state())]);
     let mut version = 0;
     for second in (0..=until).step_by(10) {
         version += u64::from(changes(second));

@@ -1,23 +1,6 @@
 //! More evidence of life never frees a row, nor brings a free forward; and a wait that may end does.
 
-use crate::common::{
-    Known, POD, RUNNING,
-    arbitrary::{any_end, any_known, any_pod, any_present, any_sibling},
-    at, beat, but, containers, fenced, node_state, not_ready, observe, pool_document, pool_with,
-    present, reporting, row_value, sandbox, secs, status,
-};
-use ipgc_core::{
-    clearance::Wait,
-    evidence::{Policy, Sandboxes},
-    judge::Verdict,
-    networks::Status,
-    node::Nodes,
-    pod::PodState,
-    proof::Presence,
-    sighting::Sighting,
-    time::Moment,
-};
-use proptest::prelude::*;
+use crate::common::prelude::*;
 
 /// The present: after everything that the generators make up.
 const NOW: u64 = 6_000;
@@ -31,9 +14,9 @@ fn goes(presence: &Presence, known: &Known) -> Moment {
     match verdict(presence, known, NOW) {
         Verdict::Stale(stale) => match stale.clearance.wait {
             Wait::Until(moment) | Wait::AtMost(_, moment) => moment,
-            Wait::For(_) => Moment::new(std::time::Duration::MAX),
+            Wait::For(_) => Moment::new(Duration::MAX),
         },
-        _ => Moment::new(std::time::Duration::MAX),
+        _ => Moment::new(Duration::MAX),
     }
 }
 
@@ -255,8 +238,8 @@ proptest! {
         sibling in any_sibling(),
     ) {
         let state = PodState { status: status(&[("net1", &["10.0.0.6"])]), ..state };
-        let own = ipgc_core::pool::RowContent {
-            address: crate::common::ip("10.0.0.6"),
+        let own = RowContent {
+            address: ip("10.0.0.6"),
             sandbox: sandbox(1).into(),
             ..sibling
         };

@@ -3,10 +3,9 @@
 // The helpers build what a call answers.
 #![allow(clippy::unnecessary_wraps)]
 
-use crate::common::{at, beat, fenced, hear_nothing, node_state, nodes_with, not_ready, secs};
-use ipgc_core::node::{NodeState, Nodes, Standing};
-use proptest::{collection::vec, prelude::*};
-use rstest::rstest;
+use proptest::collection::vec;
+
+use crate::common::prelude::*;
 
 // Fences
 
@@ -121,8 +120,8 @@ fn worked(from: u64, to: u64, until: u64) -> Nodes {
 #[derive(Debug, PartialEq, Eq)]
 enum Seen {
     Fenced,
-    Gone(ipgc_core::time::Moment),
-    Alive(ipgc_core::time::Moment),
+    Gone(Moment),
+    Alive(Moment),
     Listening,
     Silent,
 }

@@ -1,23 +1,8 @@
 //! Reservations without a row, and what verdicts say to people.
 
-use crate::common::{
-    Known, POD, W, at, ended, pod, present, reporting,
-    rules::{completed, done, elsewhere, stale},
-    sandbox,
-};
-use ipgc_core::{
-    clearance::Wait,
-    evidence::{Grade, Policy},
-    id::IdTag,
-    judge::{Cause, Held, Unknown, Verdict, judge_orphan},
-    pod::{Phase, PodState},
-    podref::Glob,
-    pool::Unreadable,
-    proof::Presence,
-    reservation::Reservation,
-};
-use rstest::rstest;
-use serde_json::json;
+use ipgc_core::judge::judge_orphan;
+
+use crate::common::prelude::*;
 
 /// The reservation of 10.0.0.5 for net1 of [`POD`].
 fn reservation(podref: &str) -> Reservation {
@@ -57,13 +42,13 @@ fn judged(reservation: &Reservation, presence: &Presence, known: &Known, now: u6
 fn of_a_pod_that_is_gone_it_goes_ten_seconds_after_its_row_would() {
     let end = ended(reporting(POD, "net1", "10.0.0.5"), 100, true);
     let known = Known::of(&[end]).seen(0);
-    let stale = stale(judged(&reservation(POD), &Presence::Absent, &known, 200));
+    let settled = stale(judged(&reservation(POD), &Presence::Absent, &known, 200));
     assert_eq!(
-        (stale.cause, stale.clearance.grade),
+        (settled.cause, settled.clearance.grade),
         (Cause::Deleted, Grade::Settled)
     );
-    assert_eq!(stale.clearance.wait, Wait::Until(at(100 + 2 + 10)));
-    let nobody = crate::common::rules::stale(judged(
+    assert_eq!(settled.clearance.wait, Wait::Until(at(100 + 2 + 10)));
+    let nobody = stale(judged(
         &reservation(POD),
         &Presence::Absent,
         &Known::default().seen(50).absent(50),

@@ -1,26 +1,9 @@
 //! Rows that another pod, another network or another id speaks for (docs/museum.md, 4.1, 4.2 and 4.15 to 4.17).
 
-use std::sync::Arc;
-
-use crate::common::{
-    Known, POD, TWO_BEATS, W, at, but, ended, pod, podref, present, reporting,
-    rules::{NOW, at_work, elsewhere, leftover, living, predecessor, sibling, stale, verdict},
-    sandbox, status,
-};
-use ipgc_core::{
-    clearance::{Living, Other, Wait},
-    definitions::Definitions,
-    evidence::{Ended, Grade, Sandboxes},
-    id::IdTag,
-    ipam::parse,
-    judge::{Cause, Held, Verdict},
-    networks::{Request, Status},
-    pod::{Phase, PodState, wire::Wire},
-    proof::Presence,
-};
-use rstest::rstest;
+use ipgc_core::{clearance::Other, ipam::parse, pod::wire::Wire};
 use serde::Deserialize;
-use serde_json::{Value, json};
+
+use crate::common::prelude::*;
 
 fn tag(n: u64) -> IdTag {
     IdTag::of(&sandbox(n)).unwrap()
@@ -64,10 +47,7 @@ fn a_row_with_the_id_of_a_container_belongs_to_the_pod(#[case] shown: Value) {
         container_ids,
         ..elsewhere()
     };
-    assert_eq!(
-        verdict(&present(shows), &known),
-        Verdict::Held(Held::OwnContainer)
-    );
+    assert_held(&verdict(&present(shows), &known), Held::OwnContainer);
 }
 
 #[test]
@@ -77,10 +57,7 @@ fn a_container_in_place_of_the_sandbox_is_no_proof_of_another_sandbox() {
         container_ids: [tag(2)].into(),
         ..elsewhere()
     };
-    assert_eq!(
-        verdict(&present(shows), &leftover()),
-        Verdict::Held(Held::Unused)
-    );
+    assert_held(&verdict(&present(shows), &leftover()), Held::Unused);
 }
 
 // Other pods
@@ -204,8 +181,8 @@ fn the_clusters_own_network_is_that_of_first_interfaces(
             .seen(0)
             .on(at_work())
     };
-    let row = crate::common::row_value(POD, &sandbox(1), interface);
-    let verdict = crate::common::rules::judged(&row, &Presence::Absent, &known, NOW);
+    let row = row_value(POD, &sandbox(1), interface);
+    let verdict = judged(&row, &Presence::Absent, &known, NOW);
     assert_eq!(matches!(verdict, Verdict::Held(Held::InUse(_))), is_held);
 }
 
@@ -230,7 +207,7 @@ fn all_other_pods_are_asked() {
     };
     let known = with(vec![gone(1, 100, true), other(named(2))]);
     let held = Held::InUse(podref("default/other-2"));
-    assert_eq!(verdict(&Presence::Absent, &known), Verdict::Held(held));
+    assert_held(&verdict(&Presence::Absent, &known), held);
     let known = with(vec![gone(1, 100, true), gone(2, NOW - 10, false)]);
     assert!(!stale(verdict(&Presence::Absent, &known)).is_free(at(NOW)));
 }
@@ -267,10 +244,7 @@ fn a_pool_whose_name_tells_no_network_may_be_of_any() {
         ..known
     };
     let own = present(reporting(POD, "net1", "10.0.0.5"));
-    assert_eq!(
-        verdict(&own, &nameless(leftover())),
-        Verdict::Held(Held::Reported)
-    );
+    assert_held(&verdict(&own, &nameless(leftover())), Held::Reported);
     let known = nameless(Known {
         others: vec![other(reporter())],
         ..settled()
@@ -306,7 +280,7 @@ fn a_completed_pods_address_is_held_for_another_pod_too() {
     let end = ended(
         PodState {
             phase: Phase::Succeeded,
-            containers: crate::common::containers(&[("main", crate::common::ENDED)]),
+            containers: containers(&[("main", ENDED)]),
             ..reporting(POD, "net1", "10.0.0.5")
         },
         100,
@@ -314,7 +288,7 @@ fn a_completed_pods_address_is_held_for_another_pod_too() {
     );
     let known = Known {
         others: vec![other(reporter())],
-        ..crate::common::rules::completed(&end)
+        ..completed(&end)
     };
     let last = present(end.last.clone());
     assert!(matches!(
@@ -341,7 +315,7 @@ fn the_end_of_another_pod_counts(#[case] settled_end: bool, #[case] end: u64, #[
     let stale = stale(verdict(&Presence::Absent, &known));
     assert_eq!(stale.is_free(at(NOW)), free);
     if !free {
-        let moment = end.at + crate::common::secs(TWO_BEATS + W);
+        let moment = end.at + secs(TWO_BEATS + W);
         assert_eq!(stale.clearance.wait, Wait::Until(moment));
         assert_eq!(stale.clearance.grade, Grade::Witnessed);
     }
@@ -357,9 +331,9 @@ fn a_row_with_the_id_of_another_pods_sandbox_is_held() {
         ..settled()
     };
     let podref = podref("default/other");
-    assert_eq!(
-        verdict(&Presence::Absent, &known),
-        Verdict::Held(Held::OthersSandbox(podref))
+    assert_held(
+        &verdict(&Presence::Absent, &known),
+        Held::OthersSandbox(podref),
     );
 }
 
@@ -400,9 +374,9 @@ fn in_red() -> PodState {
 #[case::host_network(PodState { host_network: true, ..pod(POD) })]
 fn a_name_that_left_the_network_leaves_its_row(#[case] state: PodState) {
     let known = left_the_network();
-    let stale = stale(verdict(&present(state.clone()), &known));
-    assert_eq!(stale.cause, Cause::Predecessor);
-    assert!(stale.is_free(at(NOW)));
+    let long_ago = stale(verdict(&present(state.clone()), &known));
+    assert_eq!(long_ago.cause, Cause::Predecessor);
+    assert!(long_ago.is_free(at(NOW)));
     // It is graded by the end of the incarnation that had it.
     let forced = but(&known.ended[0], |end| {
         end.settled = false;
@@ -412,7 +386,7 @@ fn a_name_that_left_the_network_leaves_its_row(#[case] state: PodState) {
         ended: vec![forced],
         ..known
     };
-    let stale = crate::common::rules::stale(verdict(&present(state), &late));
+    let stale = stale(verdict(&present(state), &late));
     assert!(!stale.is_free(at(NOW)));
 }
 
@@ -425,7 +399,7 @@ fn the_pod_has_to_run_for_long(#[case] known: Known) {
 
 #[rstest]
 #[case::nobody_saw_whose_it_is(Known { ended: Vec::new(), ..left_the_network() }, in_red(), Held::Drift)]
-#[case::another_row_has_the_report(Known { ended: Vec::new(), siblings: Some(vec![crate::common::row_content(), sibling("10.0.0.5", Some("net1"), 2)]), ..left_the_network() }, in_red(), Held::Unused)]
+#[case::another_row_has_the_report(Known { ended: Vec::new(), siblings: Some(vec![row_content(), sibling("10.0.0.5", Some("net1"), 2)]), ..left_the_network() }, in_red(), Held::Unused)]
 #[case::the_pod_took_it_over_unchanged(took_over(), in_red(), Held::Drift)]
 #[case::its_network_is_asked_for(left_the_network(), PodState { request: Request::parse("nad,blue", "default"), ..in_red() }, Held::Drift)]
 #[case::its_network_is_not_known(Known { definitions: Definitions::new(), ..left_the_network() }, in_red(), Held::Reported)]
@@ -436,7 +410,7 @@ fn what_is_not_known_keeps_the_row(
     #[case] state: PodState,
     #[case] held: Held,
 ) {
-    assert_eq!(verdict(&present(state), &known), Verdict::Held(held));
+    assert_held(&verdict(&present(state), &known), held);
 }
 
 /// The living pod was seen reporting the row with this id: its definition was changed after that.
@@ -459,10 +433,7 @@ fn a_row_that_was_taken_over_unchanged_is_no_predecessors() {
     if let Some(living) = &mut known.living {
         living.sandboxes.note(tag(1), at(200));
     }
-    assert_eq!(
-        verdict(&present(elsewhere()), &known),
-        Verdict::Held(Held::Unused)
-    );
+    assert_held(&verdict(&present(elsewhere()), &known), Held::Unused);
 }
 
 /// A pod with the host's network never has rows: nobody need have seen the one before.
@@ -495,10 +466,7 @@ fn an_address_in_pod_ips_is_reported(#[case] shown: Value, #[case] is_reported: 
     let state = read(&shown);
     // Its row has another id than the one that the pod reports in its network-status.
     let known = Known {
-        siblings: Some(vec![
-            crate::common::row_content(),
-            sibling("10.0.0.9", Some("net1"), 2),
-        ]),
+        siblings: Some(vec![row_content(), sibling("10.0.0.9", Some("net1"), 2)]),
         ..leftover()
     };
     match verdict(&present(state), &known) {

@@ -1,19 +1,10 @@
 //! The one guarded write on a pool: its operations, their effect on a document, and the
 //! meaning of the answers.
 
-use crate::common::{
-    POD, POOL_UID, all_absent, apply, observe, pool_document, release, release_all, row_value,
-    sandbox,
-};
-use ipgc_core::{
-    judge::{Unknown, Verdict},
-    patch::{Answer, FreePatch, MAX_ROWS},
-    pool::{ObservedPool, Unreadable},
-};
+use ipgc_core::patch::{Answer, FreePatch, MAX_ROWS};
 use json_patch::{Patch, PatchOperation};
-use proptest::prelude::*;
-use rstest::rstest;
-use serde_json::{Value, json};
+
+use crate::common::prelude::*;
 
 /// Operations that one patch may have.
 const MAX_OPERATIONS: usize = 10_000;

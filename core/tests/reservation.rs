@@ -1,17 +1,11 @@
 //! Whose a reservation is, and what a claim and a restore do to it.
 
-use crate::common::{
-    POD, all_absent, apply, ip, observe, pool_document, release, row_value, sandbox,
-};
 use ipgc_core::{
     address::reservation_names,
-    podref::PodRef,
-    pool::{ObservedPool, Unreadable},
-    reservation::{CLAIM_ANNOTATION, CLAIMED_PODREF, Reservation},
+    reservation::{CLAIM_ANNOTATION, CLAIMED_PODREF},
 };
-use proptest::prelude::*;
-use rstest::rstest;
-use serde_json::{Value, json};
+
+use crate::common::prelude::*;
 
 /// A reservation as the API server shows it.
 fn document(name: &str, owner: &str, interface: Option<&str>) -> Value {

@@ -1,18 +1,13 @@
 //! From the end of a pod to its pools.
 
-use std::sync::Arc;
-
-use crate::common::{ended, pod, status};
 use ipgc_core::{
-    address::Range,
-    definitions::{Definition, Definitions},
-    evidence::Ended,
+    definitions::Definition,
     ipam::parse,
-    networks::Request,
     pool::PoolKey,
     routes::{KnownPools, Routes, Slice, slice_pools},
 };
-use rstest::rstest;
+
+use crate::common::prelude::*;
 
 /// A definition `default/NAME` of these ranges.
 fn definition(name: &str, ipam: &str) -> (Box<str>, Definition) {

@@ -1,27 +1,8 @@
 //! The rules on mirrors, deleted and completed pods, and which rule comes first.
 
-use std::sync::Arc;
+use ipgc_core::judge::Word;
 
-use crate::common::{
-    ENDED, Known, MADE_UP, POD, RUNNING, TWO_BEATS, W, WAITING, at, beat, but, containers, ended,
-    fenced, hear_nothing, node_state, nodes_with, not_ready, pod, podref, present, reporting,
-    row_value,
-    rules::{
-        NOW, at_work, completed, done, elsewhere, judged, leftover, living, predecessor, stale,
-        verdict,
-    },
-    sandbox, secs,
-};
-use ipgc_core::{
-    clearance::{LOOK_AGAIN, Living, Wait},
-    evidence::{Ended, Grade},
-    judge::{Cause, Held, Unknown, Verdict, Word},
-    networks::Status,
-    node::NodeState,
-    pod::{ContainerState, Phase, PodState},
-    proof::Presence,
-};
-use rstest::rstest;
+use crate::common::prelude::*;
 
 // Rule 2: mirrors
 
@@ -65,7 +46,7 @@ fn a_mirror_that_is_there_holds_its_rows() {
         ..elsewhere()
     };
     for (state, held) in [(mirror(), Held::Reported), (gone_elsewhere, Held::Mirror)] {
-        assert_eq!(verdict(&present(state), &known), Verdict::Held(held));
+        assert_held(&verdict(&present(state), &known), held);
     }
 }
 
@@ -152,7 +133,7 @@ fn a_container_that_runs_in_the_proven_state_keeps_the_row() {
         containers: containers(&[("main", ENDED), ("debug", RUNNING)]),
         ..done()
     };
-    assert_eq!(verdict(&present(runs), &known), Verdict::Held(Held::Ended));
+    assert_held(&verdict(&present(runs), &known), Held::Ended);
 }
 
 #[test]
@@ -189,10 +170,7 @@ fn a_pod_that_is_not_at_its_end_is_not_completed(
     #[case] held: Held,
 ) {
     let end = but(&ended(done(), 100, true), |end| end.stopped = stopped);
-    assert_eq!(
-        verdict(&present(state), &completed(&end)),
-        Verdict::Held(held)
-    );
+    assert_held(&verdict(&present(state), &completed(&end)), held);
 }
 
 /// A pod that is being deleted uses its address until its kubelet has ended it. Where there is no kubelet at work, it
@@ -275,10 +253,7 @@ fn a_terminal_phase_that_the_watch_has_not_shown_is_no_end_yet() {
         living: Some(living("uid-1")),
         ..Known::default()
     };
-    assert_eq!(
-        verdict(&present(done()), &known),
-        Verdict::Held(Held::Ended)
-    );
+    assert_held(&verdict(&present(done()), &known), Held::Ended);
 }
 
 #[rstest]
@@ -367,7 +342,7 @@ fn young_comes_before_leftover_and_leftover_before_drift() {
         phase: Phase::Unknown,
         ..elsewhere()
     };
-    assert_eq!(verdict(&present(young), &known), Verdict::Held(Held::Young));
+    assert_held(&verdict(&present(young), &known), Held::Young);
     assert_eq!(
         stale(verdict(&present(elsewhere()), &known)).cause,
         Cause::Leftover
@@ -381,10 +356,7 @@ fn an_error_and_bare_metadata_come_before_all_evidence() {
         verdict(&Presence::Unknown("500".into()), &known),
         Verdict::Unknown(Unknown::NoProof("500".into()))
     );
-    assert_eq!(
-        verdict(&Presence::Present(None), &known),
-        Verdict::Held(Held::Present)
-    );
+    assert_held(&verdict(&Presence::Present(None), &known), Held::Present);
 }
 
 #[test]

@@ -1,13 +1,8 @@
 //! When a row was first seen as it is.
 
-use crate::common::{POD, POOL_UID, at, observe, pool_document, row_value, sandbox, secs};
-use ipgc_core::{
-    pool::ObservedPool,
-    sighting::{Sighting, Sightings},
-};
-use proptest::prelude::*;
-use rstest::rstest;
-use serde_json::{Value, json};
+use ipgc_core::sighting::Sightings;
+
+use crate::common::prelude::*;
 
 fn pool(value: Value) -> ObservedPool {
     observe(&pool_document("10.0.0.0/24", &[("5", value)]))

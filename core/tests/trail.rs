@@ -1,12 +1,8 @@
 //! The evidence about a sandbox from the states of its pod.
 
-use crate::common::{ENDED, MADE_UP, POD, RUNNING, WAITING, any_phase, containers, pod};
-use ipgc_core::{
-    evidence::Trail,
-    pod::{ContainerState, Phase, PodState},
-};
-use proptest::prelude::*;
-use rstest::rstest;
+use ipgc_core::evidence::Trail;
+
+use crate::common::prelude::*;
 
 const UP: Option<bool> = Some(true);
 const DOWN: Option<bool> = Some(false);

@@ -1,43 +1,58 @@
 //! The waits for incarnations that were never seen, and for nodes: every grade of evidence, the flags that shorten a
 //! wait, and the cost of a watch that is not heard.
 
-use std::sync::Arc;
+use ipgc_core::clearance::look_again;
 
-use crate::common::{
-    Known, POD, TWO_BEATS, W, at, beat, but, ended, fenced, hear_nothing, no_nodes, node_state,
-    nodes_with, not_ready, pod, reporting, row_content, sandbox, secs,
-};
-use ipgc_core::{
-    clearance::{Clearance, LOOK_AGAIN, Wait, look_again},
-    evidence::{Ended, Grade, Policy, Sandboxes, Unfenced},
-    id::IdTag,
-    node::{NodeState, Nodes},
-    pod::PodState,
-};
-use rstest::rstest;
+use crate::common::prelude::*;
 
 /// The conclusion of all evidence about 10.0.0.5 of an absent pod.
 fn weigh(known: &Known, policy: &Policy, now: u64) -> Clearance {
     known.weigh(&row_content(), policy, now)
 }
 
-#[test]
-fn a_grace_that_is_not_known_is_thirty_seconds_at_least() {
+#[rstest]
+#[case::its_node_is_gone(no_nodes(), W)]
+#[case::its_node_is_at_work(working(&["node-1"], END), TWO_BEATS + W)]
+fn a_grace_that_is_not_known_is_thirty_seconds_at_least(#[case] nodes: Nodes, #[case] wait: u64) {
     let last = PodState {
         termination_grace: None,
         ..reporting(POD, "net1", "10.0.0.5")
     };
     let known = Known {
-        longest_grace: std::time::Duration::ZERO,
-        ..Known::of(&[ended(last, 100, false)])
+        longest_grace: Duration::ZERO,
+        ..Known::of(&[ended(last, END, false)]).seen(0).on(nodes)
     };
-    let clearance = weigh(&known, &Policy::default(), 100);
-    assert_eq!(clearance.wait, Wait::Until(at(100 + W)));
+    let clearance = weigh(&known, &Policy::default(), END);
+    assert_eq!(clearance.wait, until(END + wait));
+}
+
+/// One that was seen first long after the end may be of a successor, which wrote it a moment ago.
+#[rstest]
+#[case::seen_late(5, false, true, 7)]
+#[case::seen_at_the_end(0, false, true, 2)]
+#[case::its_writer_was_seen_alive_with_it(5, true, true, 2)]
+#[case::the_name_never_returns(5, false, false, 2)]
+fn whoever_wrote_the_row_has_been_shown_by_the_watch_before_it_goes(
+    #[case] seen: u64,
+    #[case] bore: bool,
+    #[case] name_may_return: bool,
+    #[case] wait: u64,
+) {
+    let end = but(&reported(true), |end| {
+        end.last.name_may_return = name_may_return;
+        if bore {
+            end.sandboxes.note(IdTag::of(&sandbox(1)).unwrap(), at(20));
+        }
+    });
+    let known = Known::of(&[end]).seen(END + seen);
+    let known = known.on(working(&["node-1"], END + 5));
+    let clearance = weigh(&known, &Policy::default(), END + 5);
+    assert_eq!(clearance.wait, until(END + wait));
 }
 
 #[test]
 fn a_node_that_nobody_has_listened_to_yet_holds_its_rows_even_where_w_is_nothing() {
-    let none = std::time::Duration::ZERO;
+    let none = Duration::ZERO;
     let policy = Policy {
         cooldown: none,
         grace: none,
@@ -401,7 +416,7 @@ fn a_row_was_borne_when_it_was_seen_before_the_watch_could_lag(
             .note(IdTag::of(&sandbox(1)).unwrap(), at(second));
     });
     assert_eq!(end.bore(&row_content(), secs(2)), bore);
-    let adopted = ipgc_core::pool::RowContent {
+    let adopted = RowContent {
         sandbox: "f".repeat(64).into(),
         ..row_content()
     };

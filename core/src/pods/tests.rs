@@ -54,28 +54,21 @@ fn an_end_is_given_out_once() {
 #[test]
 fn a_pod_that_was_never_seen_alive_ended_all_the_same() {
     let mut index = PodIndex::default();
-    let ended = index
-        .delete(state(web("a").ended("Succeeded")), at(1))
-        .unwrap();
-    assert!(!ended.settled, "nobody saw its sandbox up");
+    let ended = index.delete(state(web("a").ended("Succeeded")), at(1));
+    assert!(!ended.unwrap().settled, "nobody saw its sandbox up");
 }
 
 #[test]
 fn pods_without_networks_are_not_kept() {
     let mut index = PodIndex::default();
-    index.apply(state(pod("d", "plain").uid("p").node("n").running()), at(0));
-    index.apply(state(pod("d", "young").uid("y").networks("net")), at(0));
+    let plain = || pod("d", "plain").uid("p").node("n").running();
+    let young = || pod("d", "young").uid("y").networks("net");
+    index.apply(state(plain()), at(0));
+    index.apply(state(young()), at(0));
     assert!(index.is_empty());
-    assert!(
-        index
-            .delete(state(pod("d", "plain").uid("p").node("n").running()), at(1))
-            .is_none()
-    );
+    assert!(index.delete(state(plain()), at(1)).is_none());
     // Scheduled, it can have rows.
-    index.apply(
-        state(pod("d", "young").uid("y").networks("net").node("n")),
-        at(2),
-    );
+    index.apply(state(young().node("n")), at(2));
     assert_eq!(index.len(), 1);
 }
 
@@ -87,11 +80,8 @@ fn a_successor_shows_that_its_predecessor_ended_unseen() {
     assert_eq!(&*predecessor.last.uid, "a");
     assert!(!predecessor.settled);
     // Its DELETED event comes late: known already, and no word about the successor.
-    assert!(
-        index
-            .delete(state(web("a").ended("Succeeded")), at(2))
-            .is_none()
-    );
+    let late = index.delete(state(web("a").ended("Succeeded")), at(2));
+    assert!(late.is_none());
     assert_eq!(index.len(), 1);
 }
 
@@ -102,43 +92,30 @@ fn incarnations_are_kept_in_the_order_of_their_ends() {
         index.apply(state(web(uid).running()), at(second));
         index.delete(state(web(uid).running()), at(second));
     }
-    assert_eq!(
-        uids(&index.ended(&"d/web-0".parse().unwrap())),
-        ["a", "b", "c"]
-    );
+    let ended = index.ended(&"d/web-0".parse().unwrap());
+    assert_eq!(uids(&ended), ["a", "b", "c"]);
 }
 
 #[test]
 fn who_is_missing_after_a_relist_ended_in_the_gap() {
+    let stays = || {
+        pod("d", "stays")
+            .uid("s")
+            .node("n")
+            .networks("net")
+            .running()
+    };
     let mut index = PodIndex::default();
     index.begin_list(at(0));
     index.apply(state(web("a").running()), at(0));
-    index.apply(
-        state(
-            pod("d", "stays")
-                .uid("s")
-                .node("n")
-                .networks("net")
-                .running(),
-        ),
-        at(0),
-    );
+    index.apply(state(stays()), at(0));
     assert!(index.end_list(at(0)).is_empty());
     // The list begins twice, as it does when a page fails; what only the first one showed does
     // not count.
     index.begin_list(at(0));
     index.apply(state(web("a").running()), at(1));
     index.begin_list(at(0));
-    index.apply(
-        state(
-            pod("d", "stays")
-                .uid("s")
-                .node("n")
-                .networks("net")
-                .running(),
-        ),
-        at(2),
-    );
+    index.apply(state(stays()), at(2));
     assert_eq!(uids(&index.end_list(at(3))), ["a"]);
     assert_eq!(index.len(), 1);
 }
@@ -160,12 +137,8 @@ fn a_gap_takes_away_what_was_known_of_the_sandbox() {
     index.begin_list(at(0));
     index.apply(state(web("a").ended("Succeeded")), at(1));
     index.end_list(at(1));
-    assert!(
-        !index
-            .delete(state(web("a").ended("Succeeded")), at(2))
-            .unwrap()
-            .settled
-    );
+    let ended = index.delete(state(web("a").ended("Succeeded")), at(2));
+    assert!(!ended.unwrap().settled);
 }
 
 #[test]
@@ -192,15 +165,17 @@ fn doubt(index: &mut PodIndex, second: u64) -> Option<Moment> {
     ended.unwrap().listed_at
 }
 
+/// A sweep sees a row of this owner.
+fn see_row(index: &mut PodIndex, podref: &str, second: u64) {
+    let held = index.glance(podref, &RowGlance::default(), at(second));
+    assert!(held.is_none());
+}
+
 /// A sweep that found a row of `found`.
 fn sweep(index: &mut PodIndex, begun: u64, found: Option<&str>) {
     index.begin_sweep();
     if let Some(podref) = found {
-        assert!(
-            index
-                .glance(podref, &RowGlance::default(), at(begun))
-                .is_none()
-        );
+        see_row(index, podref, begun);
     }
     index.end_sweep(at(begun), Duration::from_secs(100));
 }
@@ -248,20 +223,12 @@ fn a_sweep_soon_after_the_list_may_come_before_a_late_add() {
 fn a_sweep_that_was_cut_off_counts_for_nothing() {
     let mut index = listed();
     index.begin_sweep();
-    assert!(
-        index
-            .glance("d/web-1", &RowGlance::default(), at(110))
-            .is_none()
-    );
+    see_row(&mut index, "d/web-1", 110);
     assert_eq!(doubt(&mut index, 120), Some(at(10)));
     // Nor does what it found count in the next one.
     let mut index = listed();
     index.begin_sweep();
-    assert!(
-        index
-            .glance("d/web-0", &RowGlance::default(), at(110))
-            .is_none()
-    );
+    see_row(&mut index, "d/web-0", 110);
     sweep(&mut index, 130, None);
     assert_eq!(doubt(&mut index, 140), None);
 }
@@ -290,11 +257,7 @@ fn a_row_under_the_name_of_a_pod_without_networks_is_found_too() {
     let plain = pod("d", "web-0").uid("p").node("n").running();
     index.apply(state(plain.clone()), at(20));
     index.begin_sweep();
-    assert!(
-        index
-            .glance("d/web-0", &RowGlance::default(), at(110))
-            .is_none()
-    );
+    see_row(&mut index, "d/web-0", 110);
     index.end_sweep(at(110), Duration::from_secs(100));
     assert!(index.delete(state(plain), at(115)).is_none());
     assert_eq!(doubt(&mut index, 120), Some(at(10)));

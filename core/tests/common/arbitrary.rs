@@ -1,28 +1,6 @@
 //! Anything that may be known of a row, its pod and the nodes.
 
-use std::sync::Arc;
-
-use ipgc_core::{
-    clearance::Living,
-    definitions::Definitions,
-    evidence::{Ended, Policy, Sandboxes, Unfenced},
-    id::IdTag,
-    networks::{Request, Status},
-    node::{NodeState, Nodes},
-    pod::PodState,
-    podref::Glob,
-    pool::RowContent,
-    proof::Presence,
-    sighting::Sighting,
-    time::Moment,
-};
-use proptest::prelude::*;
-use serde_json::Value;
-
-use super::{
-    ENDED, Known, POD, RUNNING, any_phase, at, but, containers, ended, ip, node_state, pod, podref,
-    sandbox, secs, status,
-};
+use super::prelude::*;
 
 /// Few addresses and interfaces, so that they meet those of the rows.
 pub fn any_entries() -> impl Strategy<Value = Vec<(&'static str, Vec<&'static str>)>> {

@@ -5,28 +5,23 @@
 #![allow(dead_code)]
 
 pub mod arbitrary;
+pub mod prelude;
 pub mod rules;
 
-use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
+use std::net::IpAddr;
 
 use ipgc_core::{
-    address::Range,
-    clearance::{Clearance, Facts, Living, Other, Subject},
-    definitions::{Definitions, Networks, Scope},
-    evidence::{Ended, Policy, Sandboxes},
-    judge::{Release, Verdict, judge},
-    networks::{Request, Status},
-    node::{Boot, NodeState, Nodes},
-    pod::{Container, ContainerState, Phase, PodState},
-    podref::PodRef,
-    pool::{ObservedPool, Row, RowContent},
-    proof::{Presence, Proof},
-    sighting::Sighting,
-    time::Moment,
+    clearance::{Facts, Other, Subject},
+    definitions::{Networks, Scope},
+    judge::Release,
+    node::Boot,
+    pod::Container,
+    pool::Row,
+    proof::Proof,
 };
 use json_patch::Patch;
-use proptest::prelude::*;
-use serde_json::{Value, json};
+
+use prelude::*;
 
 /// The pod that most tests are about.
 pub const POD: &str = "default/web-0";

@@ -1,23 +1,6 @@
 //! A row that some rule is about, and what is known when the rule fits.
 
-use std::sync::Arc;
-
-use ipgc_core::{
-    clearance::Living,
-    evidence::{Ended, Policy, Sandboxes},
-    judge::{Stale, Verdict},
-    node::Nodes,
-    pod::{Phase, PodState},
-    pool::RowContent,
-    proof::Presence,
-    sighting::Sighting,
-};
-use serde_json::{Value, json};
-
-use super::{
-    ENDED, Known, POD, at, containers, ip, observe, pool_document, reporting, row_content,
-    row_value, sandbox, working,
-};
+use super::prelude::*;
 
 /// The present of most tests.
 pub const NOW: u64 = 5_000;
@@ -53,6 +36,11 @@ pub fn living(uid: &str) -> Living {
         completed: None,
         sandboxes: Sandboxes::default(),
     }
+}
+
+#[track_caller]
+pub fn assert_held(verdict: &Verdict, reason: Held) {
+    assert_eq!(*verdict, Verdict::Held(reason));
 }
 
 /// The node of all pods, ready and at work the whole time.
