@@ -48,7 +48,8 @@ const COLLECT: &[&[&str]] = &[
 const CORE: &[&[&str]] = &[
     &["text"],
     &["address", "history", "id", "operation", "podref", "time"],
-    &["breaker", "election", "ipam", "networks", "node", "refusal"],
+    &["breaker", "election", "ipam", "networks", "refusal", "wait"],
+    &["node"],
     &["pod", "pool"],
     &[
         "definitions",

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{clearance::union, podref::PodRef, pool::PoolKey, time::Moment, work::Work};
+use crate::{podref::PodRef, pool::PoolKey, time::Moment, wait::union, work::Work};
 
 /// The pool and the owner.
 pub type CaseKey = (PoolKey, PodRef);

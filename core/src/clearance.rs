@@ -4,22 +4,22 @@
 //! showed, by its end and by the state of its node; one that the watch never showed, by all nodes that may still run its
 //! sandbox. The row is not freed before all of them are known to be gone (docs/safety.md, Hazard B).
 
-mod wait;
-
 use std::{sync::Arc, time::Duration};
 
-pub use self::wait::{Wait, union};
 use crate::{
     definitions::Scope,
     evidence::{DEFAULT_POD_GRACE, Ended, Grade, Policy, Sandboxes, Unfenced},
-    node::{Blocked, Nodes, Standing, by_lease},
+    node::{Nodes, Standing, by_lease},
     pod::PodState,
     pool::RowContent,
     sighting::Sighting,
     time::Moment,
 };
 
-pub use crate::time::{LOOK_AGAIN, look_again};
+pub use crate::{
+    time::{LOOK_AGAIN, look_again},
+    wait::Wait,
+};
 
 /// So many DELs the end of a pod with a ResourceClaim is taken to need: those of two interfaces, as many as a kubelet gets
 /// through, and one more.
@@ -438,24 +438,21 @@ impl Subject<'_> {
         let seen = self.facts.ended.iter().map(|end| end.dels(self.row)).max();
         let dels = self.facts.interfaces.max(seen.unwrap_or_default());
         let silent = nodes.blockers(self.facts.slice, wait, self.now);
-        let is_endless = !matches!(silent, Some(Blocked::By(_))) && self.policy.may_never_end(dels);
+        let is_endless = !matches!(silent, Some(Wait::For(_))) && self.policy.may_never_end(dels);
         let blockers = if is_endless {
             nodes.suspects(self.facts.slice, wait, self.now)
         } else {
             silent
         };
-        let is_endless = is_endless && matches!(blockers, Some(Blocked::By(_)));
+        let is_endless = is_endless && matches!(blockers, Some(Wait::For(_)));
         let unwitnessed = |wait| Clearance::new(Grade::Unwitnessed, wait);
         let blocked = match (blockers, capped) {
             (None, _) => unwitnessed(free_at.clone()),
-            (Some(Blocked::Until(until)), Some(cap)) if until >= cap => {
-                unwitnessed(Wait::Until(cap))
-            }
-            (Some(Blocked::By(nodes)), Some(cap)) if !nodes.is_empty() => {
+            (Some(Wait::Until(until)), Some(cap)) if until >= cap => unwitnessed(Wait::Until(cap)),
+            (Some(Wait::For(nodes)), Some(cap)) if !nodes.is_empty() => {
                 unwitnessed(Wait::AtMost(nodes, cap))
             }
-            (Some(Blocked::Until(until)), _) => unwitnessed(Wait::Until(until)),
-            (Some(Blocked::By(nodes)), _) => unwitnessed(Wait::For(nodes)),
+            (Some(wait), _) => unwitnessed(wait),
         };
         let mut all = unwitnessed(free_at).and(blocked);
         all.watched = false;

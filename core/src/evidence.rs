@@ -10,7 +10,7 @@ use crate::{
     id::IdTag,
     networks::FIRST_INTERFACE,
     pod::{Container, ContainerState, PodState},
-    podref::Glob,
+    podref::{Glob, PodRef},
     pool::RowContent,
     time::Moment,
 };
@@ -92,12 +92,16 @@ impl Policy {
             .saturating_add(pod)
             .saturating_add(self.del_budget.saturating_mul(rows))
     }
-}
 
-impl Policy {
     /// The wait W of a pod of the default termination grace with one address, if that is less than a kubelet may need.
     pub fn too_short_a_wait(&self) -> Option<Duration> {
         Some(self.wait(None, 1)).filter(|wait| *wait < KUBELET_NEEDS)
+    }
+
+    /// Whether rows of this owner are never touched.
+    pub fn keeps(&self, owner: &PodRef) -> bool {
+        let mut kept = self.keep_podrefs.iter();
+        kept.any(|glob| glob.matches(owner.as_str()))
     }
 
     /// Whether a kubelet that lives may never get through so many DELs, as long as all of them are lost: it

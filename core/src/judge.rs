@@ -481,8 +481,7 @@ fn readable<'r>(
     if pool.is_exempt(row) {
         return Err(Unknown::Exempt);
     }
-    let kept = |glob: &crate::podref::Glob| glob.matches(content.podref.as_str());
-    if policy.keep_podrefs.iter().any(kept) {
+    if policy.keeps(&content.podref) {
         return Err(Unknown::KeptOwner);
     }
     Ok(content)

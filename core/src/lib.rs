@@ -39,6 +39,7 @@
 //! | [`work`], [`cases`], [`lanes`] | open work, when each case is looked at, and how the cases of a pool gather |
 //! | [`batch`] | the cases of a pool that are worked for together |
 //! | [`plan`] | the planner: news and answers in, batches and effects out |
+//! | [`wait`] | waits until a moment, or for nodes |
 //! | [`time`] | moments without a clock |
 
 pub mod address;
@@ -73,4 +74,5 @@ pub mod routes;
 pub mod sighting;
 pub mod text;
 pub mod time;
+pub mod wait;
 pub mod work;

@@ -65,16 +65,11 @@ impl Status {
             Ok(raw) => raw,
             Err(error) => return Self::Malformed(excerpt(&error.to_string()).into()),
         };
-        let addresses = raw.iter().flat_map(|entry| &entry.ips).copied().collect();
-        let interface = |entry: RawEntry| Interface {
-            network: entry.name,
-            name: entry.interface,
-            addresses: entry.ips.len(),
-        };
-        Self::Valid(Reported {
-            interfaces: raw.into_iter().map(interface).collect(),
-            addresses,
-        })
+        Self::of(raw.iter().map(|entry| StatusEntry {
+            network: &entry.name,
+            interface: &entry.interface,
+            addresses: &entry.ips,
+        }))
     }
 
     /// A status of these entries.

@@ -11,7 +11,7 @@ mod nodes;
 use std::time::Duration;
 
 pub(crate) use self::nodes::by_lease;
-pub use self::nodes::{Blocked, Nodes, Pulse};
+pub use self::nodes::{Nodes, Pulse};
 use crate::time::{Moment, look_again};
 
 /// Annotation on a Node by which a person states that it runs no sandboxes: an RFC 3339 time.
@@ -150,7 +150,7 @@ fn is_later(version: &str, before: Option<&str>) -> bool {
 }
 
 /// A node that may run a sandbox of a pod that nobody saw.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Suspect {
     /// When the pod watch began, or began anew.
     since: Moment,
@@ -369,23 +369,19 @@ impl Node {
     /// Whether it has ceased to block for such a wait, and nothing but the silence of the watch tells that it was so.
     fn is_unconfirmed(&self, wait: Duration, now: Moment) -> bool {
         self.suspect
-            .as_ref()
             .is_some_and(|suspect| suspect.confirmed < wait && self.longest(suspect, now) >= wait)
     }
 
     /// Counts the present stretch of work or of absence, which ends.
     fn end_stretch(&mut self, now: Moment) {
-        if let Some(suspect) = &self.suspect {
+        if let Some(suspect) = self.suspect {
             let longest = self.longest(suspect, now);
-            self.suspect = Some(Suspect {
-                longest,
-                ..suspect.clone()
-            });
+            self.suspect = Some(Suspect { longest, ..suspect });
         }
     }
 
     /// The longest stretch of work or of absence so far.
-    fn longest(&self, suspect: &Suspect, now: Moment) -> Duration {
+    fn longest(&self, suspect: Suspect, now: Moment) -> Duration {
         let present = match (&self.state, self.lease.beat) {
             (None, _) => now.since(self.since.max(suspect.since)),
             // Seen, whether or not its Lease is still read.
@@ -401,7 +397,7 @@ impl Node {
         reason = "whether it blocks, and whether there is a moment until which"
     )]
     fn blocks(&self, wait: Duration, now: Moment) -> Option<Option<Moment>> {
-        let suspect = self.suspect.as_ref()?;
+        let suspect = self.suspect?;
         if self.longest(suspect, now) >= wait {
             return None;
         }

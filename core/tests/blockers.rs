@@ -3,7 +3,6 @@
 // The helpers build what a call answers.
 #![allow(clippy::unnecessary_wraps)]
 
-use ipgc_core::node::Blocked;
 use proptest::collection::vec;
 
 use crate::common::prelude::*;
@@ -17,18 +16,16 @@ fn suspected(names: &[&str], second: u64) -> Nodes {
     nodes
 }
 
-fn by(names: &[&str]) -> Option<Blocked> {
-    Some(Blocked::By(
-        names.iter().map(|name| (*name).into()).collect(),
-    ))
+fn by(names: &[&str]) -> Option<Wait> {
+    Some(Wait::For(names.iter().map(|name| (*name).into()).collect()))
 }
 
 /// It is looked at again then.
-fn until(second: u64) -> Option<Blocked> {
-    Some(Blocked::Until(at(second)))
+fn until(second: u64) -> Option<Wait> {
+    Some(Wait::Until(at(second)))
 }
 
-fn blockers(nodes: &Nodes, now: u64) -> Option<Blocked> {
+fn blockers(nodes: &Nodes, now: u64) -> Option<Wait> {
     nodes.blockers(None, secs(W), at(now))
 }
 
@@ -225,7 +222,7 @@ fn all_that_block_are_named_in_order_and_the_last_moment_counts() {
 #[case::none(None, by(&["b"]))]
 fn the_slice_of_a_node_is_blocked_by_that_node_only(
     #[case] slice: Option<&str>,
-    #[case] blocked: Option<Blocked>,
+    #[case] blocked: Option<Wait>,
 ) {
     let mut nodes = suspected(&["a", "b"], 0);
     nodes.apply("b", not_ready(), at(5));
@@ -349,10 +346,7 @@ fn what_a_read_confirms_need_not_be_read_again() {
 /// Its condition may have changed right after the watch died, or twice since.
 #[test]
 fn what_a_read_belies_counts_for_nothing() {
-    let flapped = NodeState {
-        ready_changed: Some("2026-01-01T10:00:00Z".into()),
-        ..node_state()
-    };
+    let flapped = node_state().but(|it| it.ready_changed = Some("2026-01-01T10:00:00Z".into()));
     for state in [Some(not_ready()), Some(flapped), None] {
         let mut nodes = at_work_for_w();
         let now = 100 + W + 60;
@@ -373,7 +367,7 @@ fn a_node_that_came_back_unseen_was_not_gone_for_so_long() {
     nodes.read("b", Some(not_ready()), at(now));
     assert_eq!(
         nodes.blockers(Some("b"), secs(W), at(now)),
-        Some(Blocked::By(["b".into()].into()))
+        Some(Wait::For(["b".into()].into()))
     );
 }
 

@@ -94,10 +94,7 @@ fn an_open_breaker_holds_each_row_for_a_while(
     let breaker = assessed(100, 100, 0);
     let checked = breaker.check(&Limits::default(), at(stale_since), at(0), None, at(now));
     assert_eq!(checked, goes);
-    let long = Limits {
-        hold: secs(u64::MAX),
-        ..Limits::default()
-    };
+    let long = Limits::default().but(|it| it.hold = secs(u64::MAX));
     assert!(
         breaker
             .check(&long, at(stale_since), at(0), None, at(now))

@@ -178,10 +178,11 @@ fn each_node_may_still_run_its_pods(
 ) {
     let pool = pool(PLACEHOLDER);
     let proof = proof(&pool, Presence::Absent, listed(&[]));
-    let known = Known {
-        slice: slice.map(Into::into),
-        ..Known::default().seen(10).absent(100).on(nodes)
-    };
+    let known = Known::default()
+        .seen(10)
+        .absent(100)
+        .on(nodes)
+        .but(|it| it.slice = slice.map(Into::into));
     assert_eq!(judged(&proof, &known, 9_000).is_some(), holds);
 }
 

@@ -41,26 +41,17 @@ fn silent(second: u64, settled: bool) -> Arc<Ended> {
 }
 
 fn unscheduled(second: u64, settled: bool) -> Arc<Ended> {
-    let last = PodState {
-        node: None,
-        ..reporting(POD, "net1", "10.0.0.5")
-    };
+    let last = reporting(POD, "net1", "10.0.0.5").but(|it| it.node = None);
     ended(last, second, settled)
 }
 
 fn with_status(status: &str) -> Arc<Ended> {
-    let last = PodState {
-        status: Status::parse(status),
-        ..pod(POD)
-    };
+    let last = pod(POD).but(|it| it.status = Status::parse(status));
     ended(last, 100, true)
 }
 
 fn slow(second: u64) -> Arc<Ended> {
-    let last = PodState {
-        termination_grace: Some(secs(3000)),
-        ..pod(POD)
-    };
+    let last = pod(POD).but(|it| it.termination_grace = Some(secs(3000)));
     ended(last, second, false)
 }
 
@@ -93,10 +84,7 @@ fn a_row_goes_by_the_ends_of_all_who_may_have_it(
 
 #[test]
 fn the_interface_is_the_rows_own() {
-    let row = RowContent {
-        interface: Some("net2".into()),
-        ..row_content()
-    };
+    let row = row_content().but(|it| it.interface = Some("net2".into()));
     let free = |interface| {
         let end = ended(reporting(POD, interface, "10.0.0.5"), 100, true);
         free_time(&row, &[end], 1, &Policy::default())
@@ -107,10 +95,7 @@ fn the_interface_is_the_rows_own() {
 
 #[test]
 fn a_report_in_another_spelling_is_the_same_report() {
-    let row = RowContent {
-        address: ip("fd00::1"),
-        ..row_content()
-    };
+    let row = row_content().but(|it| it.address = ip("fd00::1"));
     let last = reporting(POD, "net1", "FD00:0:0:0:0:0:0:0001/64");
     let free = free_time(&row, &[ended(last, 100, true)], 1, &Policy::default());
     assert_eq!(free, (Grade::Settled, at(102)));
@@ -118,10 +103,7 @@ fn a_report_in_another_spelling_is_the_same_report() {
 
 #[test]
 fn a_row_without_an_interface_is_reported_by_nobody() {
-    let row = RowContent {
-        interface: None,
-        ..row_content()
-    };
+    let row = row_content().but(|it| it.interface = None);
     let free = free_time(&row, &[answering(100, true)], 1, &Policy::default());
     assert_eq!(free, (Grade::Unwitnessed, at(100 + W)));
 }
@@ -159,10 +141,7 @@ fn w_is_grace_and_the_pods_own_and_one_budget_for_each_row(
 
 #[test]
 fn an_unknown_grace_is_capped_too() {
-    let policy = Policy {
-        max_pod_grace: secs(5),
-        ..Policy::default()
-    };
+    let policy = Policy::default().but(|it| it.max_pod_grace = secs(5));
     assert!(policy.max_pod_grace < DEFAULT_POD_GRACE);
     assert_eq!(policy.wait(None, 1), secs(185));
 }

@@ -32,19 +32,13 @@ fn on(networks: usize) -> PodState {
         .into_iter()
         .chain(own)
         .collect();
-    PodState {
-        status: status(&entries),
-        ..asking(networks)
-    }
+    asking(networks).but(|it| it.status = status(&entries))
 }
 
 /// One that asked for so many networks, of which multus reports nothing.
 fn asking(networks: usize) -> PodState {
     let asked: Vec<_> = (0..networks).map(|i| format!("default/net-{i}")).collect();
-    PodState {
-        request: Request::parse(&asked.join(","), "default"),
-        ..pod(POD)
-    }
+    pod(POD).but(|it| it.request = Request::parse(&asked.join(","), "default"))
 }
 
 /// The row of the interface with this number, from 1.
@@ -97,10 +91,7 @@ fn where_nothing_is_reported_what_was_asked_for_counts(
     #[case] interface: &str,
     #[case] is_held: bool,
 ) {
-    let row = RowContent {
-        interface: Some(interface.into()),
-        ..row(1)
-    };
+    let row = row(1).but(|it| it.interface = Some(interface.into()));
     assert_eq!(forced(asking(networks)).dels(&row) > 2, is_held);
     // Of one that nobody reports, all others of its name are asked as well.
     let mut known = seen(asking(networks));
@@ -116,40 +107,25 @@ fn an_interface_without_address_has_no_del_to_wait_for() {
     let entries = r#"[{"name":"c","interface":"eth0","ips":["10.244.0.9"]},
         {"name":"default/a","interface":"net1","ips":["10.0.0.5"]},
         {"name":"default/b","interface":"net2"},{"name":"default/c","interface":"net3"}]"#;
-    let last = PodState {
-        status: Status::parse(entries),
-        ..asking(3)
-    };
+    let last = asking(3).but(|it| it.status = Status::parse(entries));
     assert_eq!(forced(last).dels(&row(1)), 1);
 }
 
 #[test]
 fn the_cluster_s_own_network_counts_where_whereabouts_has_it() {
-    let last = PodState {
-        default_network: Some("default/a".into()),
-        ..on(2)
-    };
+    let last = on(2).but(|it| it.default_network = Some("default/a".into()));
     assert_eq!(forced(last).dels(&row(1)), 3);
     assert_eq!(forced(on(2)).dels(&row(1)), 2);
-    let nameless = RowContent {
-        interface: None,
-        ..row(1)
-    };
+    let nameless = row(1).but(|it| it.interface = None);
     assert_eq!(forced(on(2)).dels(&nameless), 2);
-    let first = RowContent {
-        address: ip("10.244.0.9"),
-        ..nameless
-    };
+    let first = nameless.but(|it| it.address = ip("10.244.0.9"));
     assert_eq!(forced(on(2)).dels(&first), 3);
 }
 
 /// Interfaces with rows that a sweep found count too.
 #[test]
 fn rows_that_are_there_count_too() {
-    let known = Known {
-        interfaces: 3,
-        ..seen(on(2))
-    };
+    let known = seen(on(2)).but(|it| it.interfaces = 3);
     assert!(weigh(&row(1), &known, &Policy::default()).endless.is_some());
 }
 
@@ -164,10 +140,7 @@ fn a_settled_end_was_no_try_that_failed() {
 
 #[test]
 fn whoever_says_that_a_del_is_quick_is_believed() {
-    let policy = Policy {
-        del_budget: secs(10),
-        ..Policy::default()
-    };
+    let policy = Policy::default().but(|it| it.del_budget = secs(10));
     let clearance = weigh(&row(1), &seen(on(5)), &policy);
     assert_eq!(
         (clearance.grade, clearance.endless),
@@ -177,10 +150,7 @@ fn whoever_says_that_a_del_is_quick_is_believed() {
 
 #[test]
 fn a_cap_of_the_hold_caps_this_one_too() {
-    let policy = Policy {
-        unfenced: Unfenced::FreeAfter(secs(3_600)),
-        ..Policy::default()
-    };
+    let policy = Policy::default().but(|it| it.unfenced = Unfenced::FreeAfter(secs(3_600)));
     let clearance = weigh(&row(1), &seen(on(3)), &policy);
     let until = Wait::AtMost(["node-1".into()].into(), at(100 + 3_600));
     assert_eq!(clearance.wait, until);
@@ -188,10 +158,7 @@ fn a_cap_of_the_hold_caps_this_one_too() {
 
 #[test]
 fn with_a_short_cap_it_waits_as_long_as_any_other() {
-    let policy = Policy {
-        unfenced: Unfenced::FreeAfter(secs(1)),
-        ..Policy::default()
-    };
+    let policy = Policy::default().but(|it| it.unfenced = Unfenced::FreeAfter(secs(1)));
     let clearance = weigh(&row(1), &seen(on(3)), &policy);
     let until = Wait::AtMost(["node-1".into()].into(), at(100 + TWO_BEATS + W));
     assert_eq!(clearance.wait, until);
@@ -217,10 +184,10 @@ fn a_silent_node_is_told_as_such() {
     nodes.apply("node-2", not_ready(), at(NOW));
     nodes.gap(at(NOW));
     nodes.suspect(["node-1", "node-2"], at(NOW));
-    let known = Known {
-        interfaces: 3,
-        ..Known::default().seen(0).on(nodes)
-    };
+    let known = Known::default()
+        .seen(0)
+        .on(nodes)
+        .but(|it| it.interfaces = 3);
     let clearance = weigh(&row(1), &known, &Policy::default());
     assert_eq!(clearance.endless, None);
     assert_eq!(clearance.wait, Wait::For(["node-2".into()].into()));
@@ -284,10 +251,7 @@ fn a_boot_after_the_end_ends_all_sandboxes_of_before(
 fn a_boot_is_no_proof_while_its_node_is_not_ready() {
     let mut known = Known::of(&[forced(on(3))]).seen(0);
     known.nodes = rebooted(Some(500), SEEN, "m");
-    let state = NodeState {
-        ready: false,
-        ..booted("m", "second", "3")
-    };
+    let state = booted("m", "second", "3").but(|it| it.ready = false);
     known.nodes.apply("node-1", state, at(NOW));
     let clearance = weigh(&row(1), &known, &Policy::default());
     assert_eq!(clearance.wait, Wait::For(["node-1".into()].into()));
@@ -306,10 +270,7 @@ fn only_an_object_that_is_as_it_was_told_confirms_its_boot() {
 /// The kubelet starts its static pods again after a boot.
 #[test]
 fn a_static_pod_comes_back_with_its_node() {
-    let last = PodState {
-        mirror: true,
-        ..on(3)
-    };
+    let last = on(3).but(|it| it.mirror = true);
     let mut known = Known::of(&[forced(last)]).seen(0);
     known.nodes = rebooted(Some(500), SEEN, "m");
     let clearance = weigh(&row(1), &known, &Policy::default());
@@ -335,10 +296,11 @@ fn a_boot_ends_the_doubt_about_a_node(
     }
     nodes.apply("node-1", booted(machine, "second", "2"), at(SEEN));
     beat(&mut nodes, "node-1", SEEN, NOW);
-    let known = Known {
-        interfaces: 3,
-        ..Known::default().seen(50).absent(50).on(nodes)
-    };
+    let known = Known::default()
+        .seen(50)
+        .absent(50)
+        .on(nodes)
+        .but(|it| it.interfaces = 3);
     let clearance = weigh(&row(1), &known, &Policy::default());
     assert_eq!(clearance.is_over(at(NOW)), is_proof);
     let held = Wait::For(["node-1".into()].into());

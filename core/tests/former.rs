@@ -7,29 +7,20 @@ use crate::common::prelude::*;
 
 #[test]
 fn the_run_of_another_incarnation_does_not_count() {
-    let again = PodState {
-        uid: "uid-2".into(),
-        ..elsewhere()
-    };
+    let again = elsewhere().but(|it| it.uid = "uid-2".into());
     assert_held(&verdict(&present(again), &predecessor(100)), Held::Unused);
 }
 
 #[test]
 fn a_former_sandbox_waits_for_a_watch_that_is_heard() {
-    let known = Known {
-        fresh: false,
-        ..predecessor(100)
-    };
+    let known = predecessor(100).but(|it| it.fresh = false);
     let predecessor = stale(verdict(&present(elsewhere()), &known));
     assert!(!predecessor.is_free(at(NOW)));
     assert_eq!(
         predecessor.clearance.wait,
         Wait::Until(at(NOW) + LOOK_AGAIN)
     );
-    let known = Known {
-        fresh: false,
-        ..leftover()
-    };
+    let known = leftover().but(|it| it.fresh = false);
     let leftover = stale(verdict(&present(elsewhere()), &known));
     assert_eq!(leftover.clearance.wait, Wait::Until(at(NOW) + LOOK_AGAIN));
 }
@@ -78,30 +69,21 @@ fn a_row_that_was_not_seen_while_its_pod_was_absent_has_no_predecessor() {
 
 #[test]
 fn a_pod_whose_run_nobody_dated_keeps_its_predecessors_rows() {
-    let known = Known {
-        living: Some(living("uid-1")),
-        ..predecessor(0)
-    };
+    let known = predecessor(0).but(|it| it.living = Some(living("uid-1")));
     assert_held(&verdict(&present(elsewhere()), &known), Held::Unused);
 }
 
 #[test]
 fn a_known_predecessors_grade_counts_where_it_is_worse_or_later() {
     let forced = |second| ended(reporting(POD, "net1", "10.0.0.5"), second, false);
-    let known = Known {
-        ended: vec![forced(4_900)],
-        ..predecessor(100)
-    };
+    let known = predecessor(100).but(|it| it.ended = vec![forced(4_900)]);
     let late = stale(verdict(&present(elsewhere()), &known));
     assert_eq!(late.clearance.wait, Wait::Until(at(4_900 + TWO_BEATS + W)));
     assert_eq!(late.clearance.grade, Grade::Unwitnessed);
     let other = but(&forced(100), |end| end.last.node = Some("node-2".into()));
     let mut nodes = at_work();
     nodes.apply("node-2", not_ready(), at(0));
-    let known = Known {
-        ended: vec![other],
-        ..predecessor(100).on(nodes)
-    };
+    let known = predecessor(100).on(nodes).but(|it| it.ended = vec![other]);
     let held = stale(verdict(&present(elsewhere()), &known));
     assert_eq!(held.clearance.grade, Grade::Unfenced);
     assert_eq!(held.clearance.wait, Wait::For(["node-2".into()].into()));
@@ -127,10 +109,8 @@ fn a_former_sandbox_waits_for_blocking_nodes_and_for_the_pods_own(#[case] known:
 
 #[test]
 fn a_row_without_an_interface_is_no_proof_of_another_sandbox() {
-    let known = Known {
-        siblings: Some(vec![row_content(), sibling("10.0.0.6", None, 2)]),
-        ..leftover()
-    };
+    let known =
+        leftover().but(|it| it.siblings = Some(vec![row_content(), sibling("10.0.0.6", None, 2)]));
     assert_held(
         &verdict(&present(reporting(POD, "", "10.0.0.6")), &known),
         Held::Unused,
@@ -148,19 +128,13 @@ fn a_leftover_goes_after_the_leftover_grace() {
 
 #[test]
 fn a_leftover_seen_for_the_first_time_waits_from_now_on() {
-    let known = Known {
-        sighting: None,
-        ..leftover()
-    };
+    let known = leftover().but(|it| it.sighting = None);
     let stale = stale(verdict(&present(elsewhere()), &known));
     assert_eq!(stale.clearance.wait, Wait::Until(at(NOW + 600)));
 }
 
 fn other_pods(sibling: RowContent) -> RowContent {
-    RowContent {
-        podref: podref("default/web-1"),
-        ..sibling
-    }
+    sibling.but(|it| it.podref = podref("default/web-1"))
 }
 
 #[rstest]
@@ -176,14 +150,9 @@ fn other_pods(sibling: RowContent) -> RowContent {
 fn a_leftover_needs_one_other_sandbox_in_all_reported_rows(
     #[case] siblings: Option<Vec<RowContent>>,
 ) {
-    let known = Known {
-        siblings,
-        ..leftover()
-    };
-    let state = PodState {
-        status: status(&[("net1", &["10.0.0.6"]), ("net2", &["10.0.0.7"])]),
-        ..pod(POD)
-    };
+    let known = leftover().but(|it| it.siblings = siblings);
+    let state =
+        pod(POD).but(|it| it.status = status(&[("net1", &["10.0.0.6"]), ("net2", &["10.0.0.7"])]));
     assert_held(&verdict(&present(state), &known), Held::Unused);
 }
 
@@ -192,14 +161,9 @@ fn a_leftover_needs_one_other_sandbox_in_all_reported_rows(
 #[case::and_other_leftovers(vec![sibling("10.0.0.6", Some("net1"), 2), sibling("10.0.0.9", Some("net2"), 3)])]
 #[case::and_another_pods(vec![sibling("10.0.0.6", Some("net1"), 2), other_pods(sibling("10.0.0.7", Some("net2"), 3))])]
 fn a_leftover_is_one_beside_rows_that_say_nothing(#[case] siblings: Vec<RowContent>) {
-    let known = Known {
-        siblings: Some(siblings),
-        ..leftover()
-    };
-    let state = PodState {
-        status: status(&[("net1", &["10.0.0.6"]), ("net2", &["10.0.0.7"])]),
-        ..pod(POD)
-    };
+    let known = leftover().but(|it| it.siblings = Some(siblings));
+    let state =
+        pod(POD).but(|it| it.status = status(&[("net1", &["10.0.0.6"]), ("net2", &["10.0.0.7"])]));
     assert_eq!(
         stale(verdict(&present(state), &known)).cause,
         Cause::Leftover

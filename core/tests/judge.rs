@@ -76,10 +76,7 @@ fn evidence_is_weighed_row_by_row() {
             ("7", row_value(POD, &sandbox(1), "net2")),
         ],
     ));
-    let known = Known {
-        rows: 3,
-        ..Known::of(&[good_end()]).seen(0)
-    };
+    let known = Known::of(&[good_end()]).seen(0).but(|it| it.rows = 3);
     let verdicts = pool.rows().iter().map(|row| {
         judge(
             &pool,
@@ -102,10 +99,7 @@ fn evidence_is_weighed_row_by_row() {
 
 #[test]
 fn absence_without_evidence_waits_from_the_first_observation() {
-    let never_scheduled = PodState {
-        node: None,
-        ..reporting(POD, "net1", "10.0.0.5")
-    };
+    let never_scheduled = reporting(POD, "net1", "10.0.0.5").but(|it| it.node = None);
     for evidence in [vec![], vec![ended(never_scheduled, 0, true)]] {
         let verdict = verdict(&pool_with("5"), &Presence::Absent, &evidence);
         let Verdict::Stale(stale) = verdict else {
@@ -239,10 +233,7 @@ fn entries_of_the_default_network_count() {
     let annotation = r#"[
         {"name":"cbr0","interface":"eth0","ips":["10.0.0.5"],"mac":"aa:bb","default":true,"dns":{}},
         {"name":"default/nad","interface":"net1","ips":["10.0.0.9"],"dns":{}}]"#;
-    let state = PodState {
-        status: Status::parse(annotation),
-        ..pod(POD)
-    };
+    let state = pod(POD).but(|it| it.status = Status::parse(annotation));
     assert_held(&with_pod(state), Held::Reported);
 }
 
@@ -250,10 +241,7 @@ fn entries_of_the_default_network_count() {
 fn one_unreadable_address_makes_the_status_no_evidence_at_all() {
     let annotation =
         r#"[{"name":"default/nad","interface":"net1","ips":["10.0.0.9","10.0.0.five"]}]"#;
-    let state = PodState {
-        status: Status::parse(annotation),
-        ..pod(POD)
-    };
+    let state = pod(POD).but(|it| it.status = Status::parse(annotation));
     assert_held(&with_pod(state.clone()), Held::Young);
     assert!(matches!(
         verdict(&pool_with("9"), &Presence::Absent, &[ended(state, 0, true)]),
@@ -306,10 +294,8 @@ fn an_exemption_of_something_else_keeps_nothing(#[case] annotations: Value) {
 #[case("other/*", false)]
 #[case("", false)]
 fn rows_of_kept_owners_are_never_touched(#[case] pattern: &str, #[case] kept: bool) {
-    let policy = Policy {
-        keep_podrefs: vec![Glob::new("dranet/*"), Glob::new(pattern)],
-        ..Policy::default()
-    };
+    let policy = Policy::default()
+        .but(|it| it.keep_podrefs = vec![Glob::new("dranet/*"), Glob::new(pattern)]);
     let pool = pool_with("5");
     let proof = all_absent(&pool);
     let known = Known::of(&[good_end()]).seen(0);

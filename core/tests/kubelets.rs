@@ -1,6 +1,6 @@
 //! From when on a kubelet counts as at work, and that it must be seen to have lived through W.
 
-use ipgc_core::node::{Blocked, SILENCE};
+use ipgc_core::node::SILENCE;
 
 use crate::common::prelude::*;
 
@@ -68,7 +68,7 @@ fn a_suspect_blocks_until_it_was_seen_at_work_for_the_whole_wait() {
     };
     // It was at work before the gap: of the next two changes one comes after it.
     let over = 100 + 20 + 180;
-    let looked_for = |then| Some(Blocked::Until(at(then)));
+    let looked_for = |then| Some(Wait::Until(at(then)));
     assert_eq!(blocked(1_000, 290), looked_for(over));
     assert_eq!(blocked(1_000, over), None);
     assert_eq!(
@@ -76,10 +76,7 @@ fn a_suspect_blocks_until_it_was_seen_at_work_for_the_whole_wait() {
         looked_for(over + 5),
         "it fell silent before"
     );
-    assert_eq!(
-        blocked(290, 400),
-        Some(Blocked::By(["north".into()].into()))
-    );
+    assert_eq!(blocked(290, 400), Some(Wait::For(["north".into()].into())));
 }
 
 #[test]

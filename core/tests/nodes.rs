@@ -84,10 +84,7 @@ fn a_taint_under_which_the_node_was_ready_is_no_fence(
         let uid = "another".into();
         other.apply(
             "a",
-            NodeState {
-                uid,
-                ..tainted(ready, "1", true)
-            },
+            tainted(ready, "1", true).but(|it| it.uid = uid),
             at(11),
         );
     }

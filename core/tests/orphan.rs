@@ -84,10 +84,7 @@ fn one_with_the_id_of_a_container_belongs_to_the_pod() {
     });
     let reservation = Reservation::parse(&object.to_string()).unwrap();
     let known = Known::default().seen(0);
-    let shows = PodState {
-        container_ids: [IdTag::of(&sandbox(1)).unwrap()].into(),
-        ..elsewhere()
-    };
+    let shows = elsewhere().but(|it| it.container_ids = [IdTag::of(&sandbox(1)).unwrap()].into());
     let verdict = judged(&reservation, &present(shows), &known, 5_000);
     assert_eq!(verdict, Verdict::Held(Held::OwnContainer));
     // Nothing else holds it.
@@ -157,10 +154,7 @@ fn one_of_nobody_or_of_an_exempted_owner_is_kept() {
         let field = Unknown::Unreadable(Unreadable::ExtraField("claim".into()));
         assert_eq!(verdict, Verdict::Unknown(field));
     }
-    let policy = Policy {
-        keep_podrefs: vec![Glob::new("default/*")],
-        ..Policy::default()
-    };
+    let policy = Policy::default().but(|it| it.keep_podrefs = vec![Glob::new("default/*")]);
     let address = "10.0.0.5".parse().unwrap();
     let verdict = judge_orphan(
         &reservation(POD),

@@ -43,20 +43,14 @@ fn a_row_with_the_id_of_a_container_belongs_to_the_pod(#[case] shown: Value) {
         stale(verdict(&present(elsewhere()), &known)).cause,
         Cause::Leftover
     );
-    let shows = PodState {
-        container_ids,
-        ..elsewhere()
-    };
+    let shows = elsewhere().but(|it| it.container_ids = container_ids);
     assert_held(&verdict(&present(shows), &known), Held::OwnContainer);
 }
 
 #[test]
 fn a_container_in_place_of_the_sandbox_is_no_proof_of_another_sandbox() {
     // The row that the pod reports has the id of a container, and this one that of the sandbox.
-    let shows = PodState {
-        container_ids: [tag(2)].into(),
-        ..elsewhere()
-    };
+    let shows = elsewhere().but(|it| it.container_ids = [tag(2)].into());
     assert_held(&verdict(&present(shows), &leftover()), Held::Unused);
 }
 
@@ -71,10 +65,7 @@ fn other(pod: PodState) -> Other {
 }
 
 fn reporter() -> PodState {
-    PodState {
-        uid: "uid-9".into(),
-        ..reporting("default/other", "net7", "10.0.0.5")
-    }
+    reporting("default/other", "net7", "10.0.0.5").but(|it| it.uid = "uid-9".into())
 }
 
 /// The row's own pod ended well, long ago.
@@ -258,20 +249,14 @@ fn a_pool_whose_name_tells_no_network_may_be_of_any() {
 /// A person's word frees no address that the pod may report by a definition which was edited since.
 #[test]
 fn a_report_by_an_edited_definition_is_not_forced_away() {
-    let known = Known {
-        definitions: definitions(&[("default/nad", RED)]),
-        ..leftover()
-    };
+    let known = leftover().but(|it| it.definitions = definitions(&[("default/nad", RED)]));
     let verdict = verdict(&present(reporting(POD, "net1", "10.0.0.5")), &known);
     assert!(!matches!(verdict.forced(at(NOW)), Verdict::Stale(_)));
 }
 
 #[test]
 fn its_own_pod_is_no_other_pod() {
-    let known = Known {
-        others: vec![other(reporting(POD, "net1", "10.0.0.5"))],
-        ..settled()
-    };
+    let known = settled().but(|it| it.others = vec![other(reporting(POD, "net1", "10.0.0.5"))]);
     assert!(stale(verdict(&Presence::Absent, &known)).is_free(at(NOW)));
 }
 
@@ -286,10 +271,7 @@ fn a_completed_pods_address_is_held_for_another_pod_too() {
         100,
         true,
     );
-    let known = Known {
-        others: vec![other(reporter())],
-        ..completed(&end)
-    };
+    let known = completed(&end).but(|it| it.others = vec![other(reporter())]);
     let last = present(end.last.clone());
     assert!(matches!(
         verdict(&last, &known),
@@ -357,10 +339,7 @@ fn left_the_network() -> Known {
 }
 
 fn in_red() -> PodState {
-    PodState {
-        request: Request::parse("nad", "default"),
-        ..reporting(POD, "net1", "10.0.0.5")
-    }
+    reporting(POD, "net1", "10.0.0.5").but(|it| it.request = Request::parse("nad", "default"))
 }
 
 #[rstest]
@@ -382,10 +361,7 @@ fn a_name_that_left_the_network_leaves_its_row(#[case] state: PodState) {
         end.settled = false;
         end.at = at(NOW - 10);
     });
-    let late = Known {
-        ended: vec![forced],
-        ..known
-    };
+    let late = known.but(|it| it.ended = vec![forced]);
     let stale = stale(verdict(&present(state), &late));
     assert!(!stale.is_free(at(NOW)));
 }
@@ -439,14 +415,8 @@ fn a_row_that_was_taken_over_unchanged_is_no_predecessors() {
 /// A pod with the host's network never has rows: nobody need have seen the one before.
 #[test]
 fn a_pod_with_the_hosts_network_has_no_rows() {
-    let known = Known {
-        ended: Vec::<Arc<Ended>>::new(),
-        ..left_the_network()
-    };
-    let host = PodState {
-        host_network: true,
-        ..pod(POD)
-    };
+    let known = left_the_network().but(|it| it.ended = Vec::<Arc<Ended>>::new());
+    let host = pod(POD).but(|it| it.host_network = true);
     let stale = stale(verdict(&present(host), &known));
     assert_eq!(
         (stale.cause, stale.clearance.grade),
@@ -465,10 +435,8 @@ fn an_address_in_pod_ips_is_reported(#[case] shown: Value, #[case] is_reported: 
     shown["phase"] = "Running".into();
     let state = read(&shown);
     // Its row has another id than the one that the pod reports in its network-status.
-    let known = Known {
-        siblings: Some(vec![row_content(), sibling("10.0.0.9", Some("net1"), 2)]),
-        ..leftover()
-    };
+    let known = leftover()
+        .but(|it| it.siblings = Some(vec![row_content(), sibling("10.0.0.9", Some("net1"), 2)]));
     match verdict(&present(state), &known) {
         Verdict::Held(held) => assert_eq!((held, is_reported), (Held::Reported, true)),
         verdict => assert_eq!(

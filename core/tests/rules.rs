@@ -7,18 +7,12 @@ use crate::common::prelude::*;
 // Rule 2: mirrors
 
 fn mirror() -> PodState {
-    PodState {
-        mirror: true,
-        ..reporting(POD, "net1", "10.0.0.5")
-    }
+    reporting(POD, "net1", "10.0.0.5").but(|it| it.mirror = true)
 }
 
 #[test]
 fn a_mirror_stays_one_whoever_bore_its_name_later() {
-    let plain = PodState {
-        node: None,
-        ..pod(POD)
-    };
+    let plain = pod(POD).but(|it| it.node = None);
     let ends = [ended(mirror(), 100, true), ended(plain, 200, false)];
     let known = Known::of(&ends).seen(4_000).absent(4_000);
     let stale = stale(verdict(&Presence::Absent, &known));
@@ -41,10 +35,7 @@ fn every_node_whose_name_ends_a_mirrors_may_be_its_own() {
 #[test]
 fn a_mirror_that_is_there_holds_its_rows() {
     let known = predecessor(0);
-    let gone_elsewhere = PodState {
-        mirror: true,
-        ..elsewhere()
-    };
+    let gone_elsewhere = elsewhere().but(|it| it.mirror = true);
     for (state, held) in [(mirror(), Held::Reported), (gone_elsewhere, Held::Mirror)] {
         assert_held(&verdict(&present(state), &known), held);
     }
@@ -65,10 +56,7 @@ fn a_mirror_that_is_gone_is_unwitnessed_with_the_leftover_grace(#[case] ends: Ve
 
 #[test]
 fn a_mirrors_wait_is_w_where_that_is_longer() {
-    let slow = PodState {
-        termination_grace: Some(secs(3_000)),
-        ..mirror()
-    };
+    let slow = mirror().but(|it| it.termination_grace = Some(secs(3_000)));
     let known = Known::of(&[ended(slow, 100, true)]).seen(0);
     let stale = stale(verdict(&Presence::Absent, &known));
     assert_eq!(
@@ -101,10 +89,8 @@ fn after_a_restart_a_mirror_is_known_by_its_nodes_name(#[case] owner: &str, #[ca
 
 #[test]
 fn a_plain_pod_that_was_seen_is_no_mirror_whatever_its_name() {
-    let plain = PodState {
-        podref: podref("kube-system/etcd-node-1"),
-        ..reporting(POD, "net1", "10.0.0.5")
-    };
+    let plain =
+        reporting(POD, "net1", "10.0.0.5").but(|it| it.podref = podref("kube-system/etcd-node-1"));
     let row = row_value("kube-system/etcd-node-1", &sandbox(1), "net1");
     let known = Known::of(&[ended(plain, 100, true)]).seen(0).on(at_work());
     let stale = stale(judged(&row, &Presence::Absent, &known, NOW));
@@ -116,10 +102,7 @@ fn a_plain_pod_that_was_seen_is_no_mirror_whatever_its_name() {
 #[test]
 fn what_the_watch_still_shows_alive_waits_for_its_end() {
     let good = ended(reporting(POD, "net1", "10.0.0.5"), 100, true);
-    let known = Known {
-        living: Some(living("uid-2")),
-        ..Known::of(&[good])
-    };
+    let known = Known::of(&[good]).but(|it| it.living = Some(living("uid-2")));
     let stale = stale(verdict(&Presence::Absent, &known));
     assert_eq!(stale.clearance.wait, Wait::Until(at(NOW) + LOOK_AGAIN));
 }
@@ -129,10 +112,7 @@ fn what_the_watch_still_shows_alive_waits_for_its_end() {
 #[test]
 fn a_container_that_runs_in_the_proven_state_keeps_the_row() {
     let known = completed(&ended(done(), 100, true));
-    let runs = PodState {
-        containers: containers(&[("main", ENDED), ("debug", RUNNING)]),
-        ..done()
-    };
+    let runs = done().but(|it| it.containers = containers(&[("main", ENDED), ("debug", RUNNING)]));
     assert_held(&verdict(&present(runs), &known), Held::Ended);
 }
 
@@ -145,10 +125,7 @@ fn a_completed_pods_row_goes_after_the_grace() {
     assert_eq!(before.clearance.wait, Wait::Until(at(220)));
     assert!(before.clearance.watched);
     // Also while it is being deleted or held by a finalizer.
-    let deleting = PodState {
-        deleting: true,
-        ..done()
-    };
+    let deleting = done().but(|it| it.deleting = true);
     assert_eq!(stale(verdict(&present(deleting), &known)), before);
 }
 
@@ -187,10 +164,7 @@ fn a_pod_that_is_being_deleted_is_live_while_its_kubelet_may_end_it(
 ) {
     let nodes: Vec<_> = node.map(|node| ("node-1", node)).into_iter().collect();
     let known = Known::default().on(nodes_with(&nodes));
-    let state = PodState {
-        deleting: true,
-        ..reporting(POD, "net1", "10.0.0.5")
-    };
+    let state = reporting(POD, "net1", "10.0.0.5").but(|it| it.deleting = true);
     let verdict = verdict(&present(state), &known);
     assert_eq!((verdict.word(), verdict), (word, Verdict::Held(held)));
 }
@@ -249,10 +223,7 @@ fn done_as(uid: &str, phase: Phase) -> PodState {
 
 #[test]
 fn a_terminal_phase_that_the_watch_has_not_shown_is_no_end_yet() {
-    let known = Known {
-        living: Some(living("uid-1")),
-        ..Known::default()
-    };
+    let known = Known::default().but(|it| it.living = Some(living("uid-1")));
     assert_held(&verdict(&present(done()), &known), Held::Ended);
 }
 
@@ -287,10 +258,7 @@ fn a_completed_pod_that_did_not_stop_goes_where_its_node_is_fenced(
 #[test]
 fn predecessors_of_a_completed_pod_count() {
     let forced = ended(reporting(POD, "net1", "10.0.0.5"), 4_900, false);
-    let known = Known {
-        ended: vec![forced],
-        ..completed(&ended(done(), 4_950, true))
-    };
+    let known = completed(&ended(done(), 4_950, true)).but(|it| it.ended = vec![forced]);
     let stale = stale(verdict(&present(done()), &known));
     assert_eq!(stale.clearance.wait, Wait::Until(at(4_900 + TWO_BEATS + W)));
     // That the pod is at its end, its object says itself.
@@ -338,10 +306,7 @@ fn the_first_rule_that_fits_decides(#[case] state: PodState, #[case] first: Resu
 #[test]
 fn young_comes_before_leftover_and_leftover_before_drift() {
     let known = leftover();
-    let young = PodState {
-        phase: Phase::Unknown,
-        ..elsewhere()
-    };
+    let young = elsewhere().but(|it| it.phase = Phase::Unknown);
     assert_held(&verdict(&present(young), &known), Held::Young);
     assert_eq!(
         stale(verdict(&present(elsewhere()), &known)).cause,

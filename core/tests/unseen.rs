@@ -14,14 +14,11 @@ fn weigh(known: &Known, policy: &Policy, now: u64) -> Clearance {
 #[case::its_node_is_gone(no_nodes(), W)]
 #[case::its_node_is_at_work(working(&["node-1"], END), TWO_BEATS + W)]
 fn a_grace_that_is_not_known_is_thirty_seconds_at_least(#[case] nodes: Nodes, #[case] wait: u64) {
-    let last = PodState {
-        termination_grace: None,
-        ..reporting(POD, "net1", "10.0.0.5")
-    };
-    let known = Known {
-        longest_grace: Duration::ZERO,
-        ..Known::of(&[ended(last, END, false)]).seen(0).on(nodes)
-    };
+    let last = reporting(POD, "net1", "10.0.0.5").but(|it| it.termination_grace = None);
+    let known = Known::of(&[ended(last, END, false)])
+        .seen(0)
+        .on(nodes)
+        .but(|it| it.longest_grace = Duration::ZERO);
     let clearance = weigh(&known, &Policy::default(), END);
     assert_eq!(clearance.wait, until(END + wait));
 }
@@ -159,10 +156,10 @@ fn each_grade_has_its_wait(
     #[case] grade: Grade,
     #[case] wait: Wait,
 ) {
-    let known = Known {
-        longest_grace: secs(300),
-        ..Known::of(&[end]).seen(0).on(nodes)
-    };
+    let known = Known::of(&[end])
+        .seen(0)
+        .on(nodes)
+        .but(|it| it.longest_grace = secs(300));
     let clearance = weigh(&known, &Policy::default(), 1_000);
     assert_eq!((clearance.grade, clearance.wait), (grade, wait));
 }
@@ -172,10 +169,7 @@ fn each_grade_has_its_wait(
 #[case::after_w_at_the_earliest(Unfenced::FreeAfter(secs(1)), at_most("node-1", END + W))]
 #[case::after(Unfenced::FreeAfter(secs(7_200)), at_most("node-1", END + 7_200))]
 fn an_unfenced_end_waits_as_the_flag_says(#[case] unfenced: Unfenced, #[case] wait: Wait) {
-    let policy = Policy {
-        unfenced,
-        ..Policy::default()
-    };
+    let policy = Policy::default().but(|it| it.unfenced = unfenced);
     let known = Known::of(&[reported(false)])
         .seen(0)
         .on(node(not_ready(), false));
@@ -249,14 +243,12 @@ fn a_row_of_nobody_waits_for_blocking_nodes(
     #[case] hold: Option<u64>,
     #[case] wait: Wait,
 ) {
-    let policy = Policy {
-        unwitnessed_hold: hold.map(secs),
-        ..Policy::default()
-    };
-    let known = Known {
-        slice: slice.map(Into::into),
-        ..Known::default().seen(50).absent(50).on(nodes)
-    };
+    let policy = Policy::default().but(|it| it.unwitnessed_hold = hold.map(secs));
+    let known = Known::default()
+        .seen(50)
+        .absent(50)
+        .on(nodes)
+        .but(|it| it.slice = slice.map(Into::into));
     let clearance = weigh(&known, &policy, 1_000);
     assert_eq!(
         (clearance.grade, clearance.wait),
@@ -271,10 +263,7 @@ fn a_row_of_nobody_waits_for_blocking_nodes(
 fn a_node_that_blocks_for_a_while_is_waited_for(#[case] hold: Option<u64>, #[case] wait: Wait) {
     let mut nodes = suspect(node_state());
     nodes.remove("old", at(200));
-    let policy = Policy {
-        unwitnessed_hold: hold.map(secs),
-        ..Policy::default()
-    };
+    let policy = Policy::default().but(|it| it.unwitnessed_hold = hold.map(secs));
     let known = Known::default().seen(50).absent(50).on(nodes);
     assert_eq!(weigh(&known, &policy, 210).wait, wait);
 }
@@ -334,10 +323,7 @@ fn a_list_and_a_gap_leave_doubts(
         assert_eq!(clearance.wait, waits_for(&["old"]));
     }
     let never = but(&end, |end| end.last.name_may_return = false);
-    let known = Known {
-        ended: vec![never],
-        ..doubtful
-    };
+    let known = doubtful.but(|it| it.ended = vec![never]);
     let clearance = weigh(&known, &Policy::default(), now);
     assert_eq!(clearance.wait, until(END + 2));
     assert_eq!(clearance.grade, Grade::Settled);
@@ -346,17 +332,14 @@ fn a_list_and_a_gap_leave_doubts(
 #[test]
 fn names_that_never_return_wait_for_their_own_end_only() {
     let never = but(&other(false), |end| end.last.name_may_return = false);
-    let known = Known {
-        fresh: false,
-        ..Known::of(&[never]).seen(900).on(suspect(not_ready()))
-    };
+    let known = Known::of(&[never])
+        .seen(900)
+        .on(suspect(not_ready()))
+        .but(|it| it.fresh = false);
     let clearance = weigh(&known, &Policy::default(), 1_000);
     assert_eq!(clearance.wait, until(END + TWO_BEATS + W));
     // One of several that may is enough.
-    let known = Known {
-        ended: vec![known.ended[0].clone(), other(true)],
-        ..known
-    };
+    let known = known.but(|it| it.ended.push(other(true)));
     let clearance = weigh(&known, &Policy::default(), 1_000);
     assert_eq!(clearance.wait, waits_for(&["old"]));
 }
@@ -383,19 +366,13 @@ fn one_that_may_have_been_scheduled_unseen_counts() {
 
 #[test]
 fn nothing_goes_while_the_watch_is_not_heard() {
-    let known = Known {
-        fresh: false,
-        ..Known::of(&[reported(true)])
-    };
+    let known = Known::of(&[reported(true)]).but(|it| it.fresh = false);
     for now in [END, END + 2, 10_000] {
         let clearance = weigh(&known, &Policy::default(), now);
         assert_eq!(clearance.wait, Wait::Until(at(now) + LOOK_AGAIN));
         assert!(clearance.watched);
     }
-    let of_nobody = Known {
-        fresh: false,
-        ..Known::default().seen(0)
-    };
+    let of_nobody = Known::default().seen(0).but(|it| it.fresh = false);
     let clearance = weigh(&of_nobody, &Policy::default(), 10_000);
     assert_eq!(clearance.wait, Wait::Until(at(10_000) + LOOK_AGAIN));
 }
@@ -416,10 +393,7 @@ fn a_row_was_borne_when_it_was_seen_before_the_watch_could_lag(
             .note(IdTag::of(&sandbox(1)).unwrap(), at(second));
     });
     assert_eq!(end.bore(&row_content(), secs(2)), bore);
-    let adopted = RowContent {
-        sandbox: "f".repeat(64).into(),
-        ..row_content()
-    };
+    let adopted = row_content().but(|it| it.sandbox = "f".repeat(64).into());
     assert!(!end.bore(&adopted, secs(2)));
 }
 

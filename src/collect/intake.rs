@@ -7,7 +7,7 @@ use ipgc_core::{
     definitions,
     evidence::{DEFAULT_POD_GRACE, Ended, MANY_ROWS},
     known::Evidence,
-    node::{Blocked, NO_SANDBOXES_ANNOTATION},
+    node::NO_SANDBOXES_ANNOTATION,
     plan::Input,
     time::Moment,
 };
@@ -56,9 +56,8 @@ impl Sink<LeanPod> for PodSink {
             // of before do not wait again because of that.
             let grace = pods.longest_grace().max(DEFAULT_POD_GRACE);
             let wait = self.0.policy.wait(Some(grace), MANY_ROWS);
-            let is_any = |blocked: Option<Blocked>| blocked.is_some();
-            let is_blocked = is_any(nodes.blockers(None, wait, now));
-            let is_suspect = is_any(nodes.suspects(None, wait, now));
+            let is_blocked = nodes.blockers(None, wait, now).is_some();
+            let is_suspect = nodes.suspects(None, wait, now).is_some();
             if let Some(over) = now.since_epoch().checked_sub(wait)
                 && !is_blocked
             {

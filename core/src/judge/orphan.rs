@@ -36,8 +36,7 @@ pub fn judge_orphan(
         Ok(row) => row,
         Err(unreadable) => return Verdict::Unknown(Unknown::Unreadable(unreadable)),
     };
-    let kept = |glob: &crate::podref::Glob| glob.matches(row.podref.as_str());
-    if policy.keep_podrefs.iter().any(kept) {
+    if policy.keeps(&row.podref) {
         return Verdict::Unknown(Unknown::KeptOwner);
     }
     let subject = Subject {

@@ -6,12 +6,11 @@
 use std::{
     collections::BTreeMap,
     hash::{Hash, Hasher},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
-use super::Blocked;
-use crate::time::Moment;
+use crate::{time::Moment, wait::Wait};
 
 /// How long a wait, and whether a kubelet at work proves nothing.
 type Question = (Duration, bool);
@@ -22,9 +21,7 @@ pub(super) struct Memo(Mutex<Answers>);
 #[derive(Debug, Default)]
 struct Answers {
     at: Moment,
-    by_question: BTreeMap<Question, Option<Blocked>>,
-    /// The names that were answered last. In an outage thousands of rows wait for the same nodes, and share them.
-    names: Arc<[Box<str>]>,
+    by_question: BTreeMap<Question, Option<Wait>>,
 }
 
 impl Memo {
@@ -33,8 +30,8 @@ impl Memo {
         &self,
         question: Question,
         now: Moment,
-        ask: impl FnOnce() -> Option<Blocked>,
-    ) -> Option<Blocked> {
+        ask: impl FnOnce() -> Option<Wait>,
+    ) -> Option<Wait> {
         let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if answers.at != now {
             answers.at = now;
@@ -43,14 +40,7 @@ impl Memo {
         if let Some(known) = answers.by_question.get(&question) {
             return known.clone();
         }
-        let mut answer = ask();
-        if let Some(Blocked::By(names)) = &mut answer {
-            if *names == answers.names {
-                *names = Arc::clone(&answers.names);
-            } else {
-                answers.names = Arc::clone(names);
-            }
-        }
+        let answer = ask();
         answers.by_question.insert(question, answer.clone());
         answer
     }

@@ -7,7 +7,10 @@ use std::{
 };
 
 use super::{Node, NodeState, Standing, memo::Memo};
-use crate::time::{Moment, look_again};
+use crate::{
+    time::{Moment, look_again},
+    wait::Wait,
+};
 
 /// All nodes by name, those that are gone included as long as they matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -31,16 +34,6 @@ pub(crate) fn by_lease(since: Moment, wait: Duration, now: Moment) -> Moment {
     } else {
         end
     }
-}
-
-/// The wait of an address until no unseen sandbox can answer on it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Blocked {
-    /// No longer than that, if nothing happens.
-    Until(Moment),
-    /// Until something happens on these nodes, in the order of their names. Empty while the nodes
-    /// are not known.
-    By(Arc<[Box<str>]>),
 }
 
 impl Nodes {
@@ -221,25 +214,19 @@ impl Nodes {
     /// The nodes that may run a sandbox of a pod which nobody saw: all that existed when the pod
     /// watch began, or only `slice`, and that since then were not fenced, nor at work, nor gone,
     /// for `wait` without a break. `None` if there is none.
-    pub fn blockers(&self, slice: Option<&str>, wait: Duration, now: Moment) -> Option<Blocked> {
+    pub fn blockers(&self, slice: Option<&str>, wait: Duration, now: Moment) -> Option<Wait> {
         self.ask(slice, wait, false, now)
     }
 
     /// The same where a kubelet that is at work proves nothing: all of these that exist block until something
     /// happens to them.
-    pub fn suspects(&self, slice: Option<&str>, wait: Duration, now: Moment) -> Option<Blocked> {
+    pub fn suspects(&self, slice: Option<&str>, wait: Duration, now: Moment) -> Option<Wait> {
         self.ask(slice, wait, true, now)
     }
 
-    fn ask(
-        &self,
-        slice: Option<&str>,
-        wait: Duration,
-        endless: bool,
-        now: Moment,
-    ) -> Option<Blocked> {
+    fn ask(&self, slice: Option<&str>, wait: Duration, endless: bool, now: Moment) -> Option<Wait> {
         if self.gap.is_some() || self.complete_since.is_none() {
-            return Some(Blocked::By(Arc::default()));
+            return Some(Wait::For(Arc::default()));
         }
         let Some(name) = slice else {
             let all = || Self::blocked_by(&self.by_name, wait, endless, now);
@@ -253,7 +240,7 @@ impl Nodes {
         wait: Duration,
         endless: bool,
         now: Moment,
-    ) -> Option<Blocked> {
+    ) -> Option<Wait> {
         let mut until = None;
         let mut by: Vec<Box<str>> = Vec::new();
         for (name, node) in nodes {
@@ -268,9 +255,9 @@ impl Nodes {
             }
         }
         if by.is_empty() {
-            return until.map(Blocked::Until);
+            return until.map(Wait::Until);
         }
-        Some(Blocked::By(by.into()))
+        Some(Wait::For(by.into()))
     }
 
     /// The names of all nodes that are known, those that are gone included, in their order.

@@ -103,10 +103,7 @@ pub fn containers(states: &[(&str, ContainerState)]) -> Arc<[Container]> {
 
 /// A pod that reported `address` on `interface`.
 pub fn reporting(owner: &str, interface: &str, address: &str) -> PodState {
-    PodState {
-        status: status(&[(interface, &[address])]),
-        ..pod(owner)
-    }
+    pod(owner).but(|it| it.status = status(&[(interface, &[address])]))
 }
 
 /// The end of an incarnation that was watched, `at` seconds after the epoch.
@@ -123,6 +120,16 @@ pub fn ended(last: PodState, second: u64, settled: bool) -> Arc<Ended> {
         sandboxes: Sandboxes::default(),
     })
 }
+
+/// The same with something else about it.
+pub trait But: Sized {
+    fn but(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+}
+
+impl<T> But for T {}
 
 /// The same incarnation with something else about its end.
 pub fn but(end: &Arc<Ended>, change: impl FnOnce(&mut Ended)) -> Arc<Ended> {
@@ -167,18 +174,12 @@ pub fn booted(machine: &str, boot: &str, version: &str) -> NodeState {
 
 /// A node that is not ready, and of which nobody says that it runs no sandboxes.
 pub fn not_ready() -> NodeState {
-    NodeState {
-        ready: false,
-        ..node_state()
-    }
+    node_state().but(|it| it.ready = false)
 }
 
 /// A node that is not ready and shut down for good.
 pub fn fenced() -> NodeState {
-    NodeState {
-        out_of_service: true,
-        ..not_ready()
-    }
+    not_ready().but(|it| it.out_of_service = true)
 }
 
 /// A complete list without any node.

@@ -1,4 +1,4 @@
-//! The wait of a row: until a moment, for nodes, or both.
+//! A wait: until a moment, for nodes, or both.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use crate::time::Moment;
 /// Names of nodes, in their order.
 type Names = Arc<[Box<str>]>;
 
-/// When a row may go.
+/// When a row may go, or a node blocks no more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Wait {
     /// From this moment on, unless something happens until then.
     Until(Moment),
-    /// Not before something happens on these nodes, in the order of their names.
+    /// Not before something happens on these nodes, in the order of their names. Empty while the nodes are not known.
     For(Arc<[Box<str>]>),
     /// The same, and from this moment on whatever happens.
     AtMost(Arc<[Box<str>]>, Moment),
@@ -28,7 +28,8 @@ impl Wait {
         }
     }
 
-    pub(super) fn and(self, other: Self) -> Self {
+    /// Both have to be waited for.
+    pub fn and(self, other: Self) -> Self {
         let until = self.moment().zip(other.moment());
         let nodes = union(self.nodes(), other.nodes());
         match until {
