@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use ipgc_core::{
-    election::{Candidate, Record, Step, Timing},
+    election::{Candidate, LEASE_DURATION, RETRY_PERIOD, Record, Step},
     history::Versions,
     time::Moment,
 };
@@ -143,7 +143,6 @@ pub async fn lacks_namespace(client: &Client, namespace: &str) -> bool {
 pub struct Elector {
     api: Api<Lease>,
     candidate: Candidate,
-    timing: Timing,
     clock: Clock,
     state: watch::Sender<State>,
     namespace: String,
@@ -166,14 +165,12 @@ impl Elector {
         clock: Clock,
         epoch: watch::Receiver<Versions>,
     ) -> (Self, Leadership) {
-        let timing = Timing::default();
         let (sender, state) = watch::channel(State::default());
         // A container that is started anew in its pod bears the same name, and holds nothing.
         let identity = format!("{instance}_{:016x}", chance::unique());
         let elector = Self {
             api: Api::namespaced(client, namespace),
-            candidate: Candidate::new(&identity, timing),
-            timing,
+            candidate: Candidate::new(&identity),
             clock,
             state: sender,
             namespace: namespace.to_owned(),
@@ -252,7 +249,7 @@ impl Elector {
             }
             led = leads;
             // Copies that started together must not look together.
-            let pause = chance::part_of(self.timing.retry, 0.8..1.2);
+            let pause = chance::part_of(RETRY_PERIOD, 0.8..1.2);
             tokio::select! {
                 biased;
                 () = sleep(pause) => {}
@@ -347,7 +344,7 @@ impl Elector {
                 },
                 renew_time: now,
                 holder_identity: Some(identity.to_owned()),
-                lease_duration_seconds: i32::try_from(self.timing.lease.as_secs()).ok(),
+                lease_duration_seconds: i32::try_from(LEASE_DURATION.as_secs()).ok(),
                 lease_transitions: Some(transitions.saturating_add(i32::from(known && !is_ours))),
                 ..spec
             }),

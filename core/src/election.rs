@@ -9,27 +9,13 @@ use std::time::Duration;
 
 use crate::time::Moment;
 
-/// The times of an election. In this order, each several times the next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timing {
-    /// A Lease that did not change for so long may be taken.
-    pub lease: Duration,
-    /// A leader relies on the Lease for so long after its last renewal began. Shorter than `lease`: it
-    /// has stepped down before anybody else may take the Lease.
-    pub renew: Duration,
-    /// Time between two looks at the Lease.
-    pub retry: Duration,
-}
-
-impl Default for Timing {
-    fn default() -> Self {
-        Self {
-            lease: Duration::from_secs(15),
-            renew: Duration::from_secs(10),
-            retry: Duration::from_secs(2),
-        }
-    }
-}
+/// A Lease that did not change for so long may be taken.
+pub const LEASE_DURATION: Duration = Duration::from_secs(15);
+/// A leader relies on the Lease for so long after its last renewal began. Shorter than [`LEASE_DURATION`]: it has
+/// stepped down before anybody else may take the Lease.
+const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+/// Time between two looks at the Lease.
+pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
 
 /// A Lease as it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +43,6 @@ pub enum Step {
 #[derive(Clone, Debug)]
 pub struct Candidate {
     identity: Box<str>,
-    timing: Timing,
     /// Somebody else's Lease: its version, and when it was first seen to have it.
     seen: Option<(Box<str>, Moment)>,
     held_until: Option<Moment>,
@@ -66,10 +51,9 @@ pub struct Candidate {
 impl Candidate {
     /// A candidate who leads nothing yet. Its identity must not be anybody else's, a former run of the
     /// same copy included.
-    pub fn new(identity: &str, timing: Timing) -> Self {
+    pub fn new(identity: &str) -> Self {
         Self {
             identity: identity.into(),
-            timing,
             seen: None,
             held_until: None,
         }
@@ -96,7 +80,7 @@ impl Candidate {
         match &self.seen {
             Some((version, since)) if **version == *record.version => {
                 // A leader that was told longer times relies on them.
-                let lease = record.duration.max(self.timing.lease);
+                let lease = record.duration.max(LEASE_DURATION);
                 if now.since(*since) < lease {
                     Step::Wait
                 } else {
@@ -114,7 +98,7 @@ impl Candidate {
     /// may be long, and the others' clocks began no earlier than that.
     pub fn wrote(&mut self, begun: Moment) {
         self.seen = None;
-        self.held_until = Some(begun + self.timing.renew);
+        self.held_until = Some(begun + RENEW_DEADLINE);
     }
 
     /// Relies on the Lease no more.

@@ -61,7 +61,7 @@ pub const LOST_DEL: Duration = Duration::from_mins(1);
 /// wrong with it.
 pub const KUBELET_NEEDS: Duration = DEFAULT_POD_GRACE.saturating_add(LOST_DEL);
 /// More rows than pods have, for waits that are nobody's in particular.
-pub const MANY_ROWS: usize = 8;
+const MANY_ROWS: usize = 8;
 
 impl Default for Policy {
     fn default() -> Self {
@@ -96,6 +96,11 @@ impl Policy {
     /// The wait W of a pod of the default termination grace with one address, if that is less than a kubelet may need.
     pub fn too_short_a_wait(&self) -> Option<Duration> {
         Some(self.wait(None, 1)).filter(|wait| *wait < KUBELET_NEEDS)
+    }
+
+    /// The wait W of any pod, where none has a longer termination grace.
+    pub fn longest_wait(&self, longest_grace: Duration) -> Duration {
+        self.wait(Some(longest_grace), MANY_ROWS)
     }
 
     /// Whether rows of this owner are never touched.

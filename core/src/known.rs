@@ -15,7 +15,7 @@ use crate::{
     breaker::{Breaker, Limits, Open},
     clearance::{Clearance, Facts, Living, Other},
     definitions::{Definitions, Networks, Scope, networks_of},
-    evidence::{DEFAULT_POD_GRACE, Ended, Policy},
+    evidence::{Ended, Policy},
     names::KnownNetworks,
     node::{Nodes, Standing},
     podref::PodRef,
@@ -313,8 +313,7 @@ impl Evidence {
                 names.extend(nodes.ending(podref.name()).into_iter().map(Into::into));
             }
             names.extend(known.node());
-            let grace = known.longest_grace.max(DEFAULT_POD_GRACE);
-            let wait = policy.wait(Some(grace), known.rows);
+            let wait = policy.wait(Some(known.longest_grace), known.rows);
             waits.extend([wait, wait.max(policy.leftover_grace)]);
             if known.has_claims {
                 names.extend(nodes.names().map(Into::into));

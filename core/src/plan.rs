@@ -12,7 +12,7 @@ use std::{
 use crate::{
     batch::Batch,
     cases::{CaseKey, Cases, Next, Outcome, Retries},
-    evidence::{DEFAULT_POD_GRACE, Ended, MANY_ROWS, Policy},
+    evidence::{Ended, Policy},
     known::Evidence,
     lanes::Lanes,
     node::Standing,
@@ -308,8 +308,7 @@ impl Planner {
             ..
         } = evidence;
         first_seen.forget(now.since(before), now);
-        let longest = pods.longest_grace().max(DEFAULT_POD_GRACE);
-        let keep = KEEP_EVIDENCE.max(policy.wait(Some(longest), MANY_ROWS));
+        let keep = KEEP_EVIDENCE.max(policy.longest_wait(pods.longest_grace()));
         pods.forget(begun, now, keep, |end| {
             let node = end.last.node.as_ref();
             let is_silent =

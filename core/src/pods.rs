@@ -27,7 +27,7 @@ use self::{
 pub use self::{live::Live, others::Others, usage::Usage};
 use crate::{
     definitions::{Definitions, Scope},
-    evidence::Ended,
+    evidence::{DEFAULT_POD_GRACE, Ended},
     id::IdTag,
     judge::Held,
     networks::StatusEntry,
@@ -253,9 +253,9 @@ impl PodIndex {
         self.listed_at
     }
 
-    /// The longest termination grace of any pod seen so far.
+    /// The longest termination grace of any pod seen so far, and of one that says none.
     pub fn longest_grace(&self) -> Duration {
-        self.longest_grace
+        self.longest_grace.max(DEFAULT_POD_GRACE)
     }
 
     /// The pod of a name as the watch shows it, if it can have rows as far as its annotations tell.

@@ -133,10 +133,7 @@ fn it_goes_w_after_its_absence_was_proven() {
     assert_eq!(stale.cause, Cause::Deleted);
     assert_eq!(stale.clearance.grade, Grade::Unwitnessed);
     assert!(!stale.clearance.watched, "the breaker concerns it");
-    assert_eq!(
-        stale.clearance.wait,
-        Wait::Until(at(100 + TWO_BEATS + CLAIM_W))
-    );
+    assert_eq!(stale.clearance.wait, until(100 + TWO_BEATS + CLAIM_W));
     assert_eq!(judged(&proof, &known, 100 + TWO_BEATS + CLAIM_W), None);
 }
 
@@ -148,10 +145,7 @@ fn its_wait_begins_with_the_proof_of_its_absence() {
     let Some(Verdict::Stale(stale)) = judged(&proof, &known, 9_000) else {
         panic!("it went without a wait");
     };
-    assert_eq!(
-        stale.clearance.wait,
-        Wait::Until(at(9_000 + TWO_BEATS + CLAIM_W))
-    );
+    assert_eq!(stale.clearance.wait, until(9_000 + TWO_BEATS + CLAIM_W));
 }
 
 /// Node-1 at work, and node-2 in this state, whose Lease does not change.

@@ -1,12 +1,12 @@
 //! Leader election: when a copy may take a Lease, and that no two copies rely on one at a time.
 
-use ipgc_core::election::{Candidate, Record, Step, Timing};
+use ipgc_core::election::{Candidate, Record, Step};
 use proptest::collection::vec;
 
 use crate::common::prelude::*;
 
 fn candidate() -> Candidate {
-    Candidate::new("a", Timing::default())
+    Candidate::new("a")
 }
 
 fn held_by<'r>(holder: &'r str, version: &'r str) -> Record<'r> {
@@ -116,7 +116,7 @@ proptest! {
         skews: [u32; 3],
     ) {
         let names = ["a", "b", "c"];
-        let mut candidates = names.map(|name| Candidate::new(name, Timing::default()));
+        let mut candidates = names.map(Candidate::new);
         let mut stages = [Stage::default(); 3];
         let clock = |who: usize, now: u64| at(u64::from(skews[who]) + now);
         let mut lease: Option<(&str, u64)> = None;

@@ -75,10 +75,10 @@ fn rows_are_held_where_a_del_may_never_be_called(
     if is_held {
         assert_eq!(clearance.grade, Grade::Unfenced);
         assert_eq!(clearance.endless, Some(at(100 + TWO_BEATS + W)));
-        assert_eq!(clearance.wait, Wait::For(["node-1".into()].into()));
+        assert_eq!(clearance.wait, waits_for(&["node-1"]));
     } else {
         assert_eq!(clearance.grade, Grade::Witnessed);
-        assert_eq!(clearance.wait, Wait::Until(at(100 + TWO_BEATS + W)));
+        assert_eq!(clearance.wait, until(100 + TWO_BEATS + W));
     }
 }
 
@@ -152,7 +152,7 @@ fn whoever_says_that_a_del_is_quick_is_believed() {
 fn a_cap_of_the_hold_caps_this_one_too() {
     let policy = Policy::default().but(|it| it.unfenced = Unfenced::FreeAfter(secs(3_600)));
     let clearance = weigh(&row(1), &seen(on(3)), &policy);
-    let until = Wait::AtMost(["node-1".into()].into(), at(100 + 3_600));
+    let until = at_most("node-1", 100 + 3_600);
     assert_eq!(clearance.wait, until);
 }
 
@@ -160,7 +160,7 @@ fn a_cap_of_the_hold_caps_this_one_too() {
 fn with_a_short_cap_it_waits_as_long_as_any_other() {
     let policy = Policy::default().but(|it| it.unfenced = Unfenced::FreeAfter(secs(1)));
     let clearance = weigh(&row(1), &seen(on(3)), &policy);
-    let until = Wait::AtMost(["node-1".into()].into(), at(100 + TWO_BEATS + W));
+    let until = at_most("node-1", 100 + TWO_BEATS + W);
     assert_eq!(clearance.wait, until);
 }
 
@@ -190,7 +190,7 @@ fn a_silent_node_is_told_as_such() {
         .but(|it| it.interfaces = 3);
     let clearance = weigh(&row(1), &known, &Policy::default());
     assert_eq!(clearance.endless, None);
-    assert_eq!(clearance.wait, Wait::For(["node-2".into()].into()));
+    assert_eq!(clearance.wait, waits_for(&["node-2"]));
 }
 
 #[test]
@@ -198,10 +198,10 @@ fn a_node_that_is_fenced_or_gone_holds_nothing() {
     let mut known = seen(on(3));
     known.nodes.apply("node-1", fenced(), at(NOW));
     let clearance = weigh(&row(1), &known, &Policy::default());
-    assert_eq!(clearance.wait, Wait::Until(at(100)));
+    assert_eq!(clearance.wait, until(100));
     known.nodes.remove("node-1", at(NOW));
     let clearance = weigh(&row(1), &known, &Policy::default());
-    assert_eq!(clearance.wait, Wait::Until(at(NOW + W)));
+    assert_eq!(clearance.wait, until(NOW + W));
 }
 
 /// Longest time that a kubelet may take to report its boot: `--grace`.
@@ -243,7 +243,7 @@ fn a_boot_after_the_end_ends_all_sandboxes_of_before(
     assert_eq!(clearance.endless.is_none(), is_proof);
     if is_proof {
         assert_eq!(clearance.grade, Grade::Witnessed);
-        assert_eq!(clearance.wait, Wait::Until(at(seen + TWO_BEATS + W)));
+        assert_eq!(clearance.wait, until(seen + TWO_BEATS + W));
     }
 }
 
@@ -254,7 +254,7 @@ fn a_boot_is_no_proof_while_its_node_is_not_ready() {
     let state = booted("m", "second", "3").but(|it| it.ready = false);
     known.nodes.apply("node-1", state, at(NOW));
     let clearance = weigh(&row(1), &known, &Policy::default());
-    assert_eq!(clearance.wait, Wait::For(["node-1".into()].into()));
+    assert_eq!(clearance.wait, waits_for(&["node-1"]));
 }
 
 /// An object that changed between two looks may have told another boot.
@@ -303,15 +303,15 @@ fn a_boot_ends_the_doubt_about_a_node(
         .but(|it| it.interfaces = 3);
     let clearance = weigh(&row(1), &known, &Policy::default());
     assert_eq!(clearance.is_over(at(NOW)), is_proof);
-    let held = Wait::For(["node-1".into()].into());
+    let held = waits_for(&["node-1"]);
     assert_eq!(clearance.wait == held, !is_proof);
 }
 
 /// An incarnation that was never seen may be on any node.
 #[rstest]
-#[case::two(2, None, Wait::Until(at(W)))]
-#[case::three(3, None, Wait::For(["node-1".into(), "node-2".into()].into()))]
-#[case::three_in_a_slice(3, Some("node-2"), Wait::For(["node-2".into()].into()))]
+#[case::two(2, None, until(W))]
+#[case::three(3, None, waits_for(&["node-1", "node-2"]))]
+#[case::three_in_a_slice(3, Some("node-2"), waits_for(&["node-2"]))]
 fn rows_of_somebody_unseen_are_counted(
     #[case] counted: usize,
     #[case] slice: Option<&str>,

@@ -32,7 +32,7 @@ fn a_predecessors_row_goes_when_the_pod_has_run_for_long(#[case] since: u64, #[c
     let stale = stale(verdict(&present(elsewhere()), &predecessor(since)));
     assert_eq!(stale.cause, Cause::Predecessor);
     assert_eq!(stale.clearance.grade, Grade::Unwitnessed);
-    assert_eq!(stale.clearance.wait, Wait::Until(at(free)));
+    assert_eq!(stale.clearance.wait, until(free));
 }
 
 #[rstest]
@@ -46,7 +46,7 @@ fn a_predecessors_row_waits_for_the_pod_to_run(#[case] state: PodState, #[case] 
     match verdict_without_interface(&present(state), &known) {
         Verdict::Stale(stale) => {
             assert_eq!(stale.cause, Cause::Predecessor);
-            assert_eq!(stale.clearance.wait, Wait::Until(at(10 + W)));
+            assert_eq!(stale.clearance.wait, until(10 + W));
         }
         verdict => assert_eq!(verdict, Verdict::Held(Held::Reported)),
     }
@@ -78,7 +78,7 @@ fn a_known_predecessors_grade_counts_where_it_is_worse_or_later() {
     let forced = |second| ended(reporting(POD, "net1", "10.0.0.5"), second, false);
     let known = predecessor(100).but(|it| it.ended = vec![forced(4_900)]);
     let late = stale(verdict(&present(elsewhere()), &known));
-    assert_eq!(late.clearance.wait, Wait::Until(at(4_900 + TWO_BEATS + W)));
+    assert_eq!(late.clearance.wait, until(4_900 + TWO_BEATS + W));
     assert_eq!(late.clearance.grade, Grade::Unwitnessed);
     let other = but(&forced(100), |end| end.last.node = Some("node-2".into()));
     let mut nodes = at_work();
@@ -86,7 +86,7 @@ fn a_known_predecessors_grade_counts_where_it_is_worse_or_later() {
     let known = predecessor(100).on(nodes).but(|it| it.ended = vec![other]);
     let held = stale(verdict(&present(elsewhere()), &known));
     assert_eq!(held.clearance.grade, Grade::Unfenced);
-    assert_eq!(held.clearance.wait, Wait::For(["node-2".into()].into()));
+    assert_eq!(held.clearance.wait, waits_for(&["node-2"]));
 }
 
 #[rstest]
@@ -98,11 +98,11 @@ fn a_former_sandbox_waits_for_blocking_nodes_and_for_the_pods_own(#[case] known:
     nodes.gap(at(0));
     nodes.suspect(["old"], at(0));
     let held = stale(verdict(&present(elsewhere()), &known.clone().on(nodes)));
-    assert_eq!(held.clearance.wait, Wait::For(["old".into()].into()));
+    assert_eq!(held.clearance.wait, waits_for(&["old"]));
     let own = nodes_with(&[("node-1", not_ready())]);
     let held = stale(verdict(&present(elsewhere()), &known.on(own)));
     assert_eq!(held.clearance.grade, Grade::Unfenced);
-    assert_eq!(held.clearance.wait, Wait::For(["node-1".into()].into()));
+    assert_eq!(held.clearance.wait, waits_for(&["node-1"]));
 }
 
 // Rule 8: leftovers
@@ -122,7 +122,7 @@ fn a_leftover_goes_after_the_leftover_grace() {
     let stale = stale(verdict(&present(elsewhere()), &leftover()));
     assert_eq!(stale.cause, Cause::Leftover);
     assert_eq!(stale.clearance.grade, Grade::Unwitnessed);
-    assert_eq!(stale.clearance.wait, Wait::Until(at(600)));
+    assert_eq!(stale.clearance.wait, until(600));
     assert!(!stale.clearance.watched);
 }
 
@@ -130,7 +130,7 @@ fn a_leftover_goes_after_the_leftover_grace() {
 fn a_leftover_seen_for_the_first_time_waits_from_now_on() {
     let known = leftover().but(|it| it.sighting = None);
     let stale = stale(verdict(&present(elsewhere()), &known));
-    assert_eq!(stale.clearance.wait, Wait::Until(at(NOW + 600)));
+    assert_eq!(stale.clearance.wait, until(NOW + 600));
 }
 
 fn other_pods(sibling: RowContent) -> RowContent {

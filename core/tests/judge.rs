@@ -37,7 +37,7 @@ fn malformed() -> Status {
 
 /// A pool of 10.0.0.0/24 with 10.0.0.5 and these annotations.
 fn annotated(annotations: &Value) -> ObservedPool {
-    let mut document = pool_document("10.0.0.0/24", &[("5", row_value(POD, &sandbox(1), "net1"))]);
+    let mut document = document_with("5");
     document["metadata"]["annotations"] = annotations.clone();
     observe(&document)
 }
@@ -106,7 +106,7 @@ fn absence_without_evidence_waits_from_the_first_observation() {
             panic!("{verdict:?}");
         };
         assert_eq!(stale.clearance.grade, Grade::Unwitnessed);
-        assert_eq!(stale.clearance.wait, Wait::Until(at(W)));
+        assert_eq!(stale.clearance.wait, until(W));
         assert!(!stale.clearance.watched);
     }
 }
@@ -338,7 +338,7 @@ fn rule_1_comes_before_any_presence(
 
 #[test]
 fn an_unparsable_range_makes_every_row_unknown() {
-    let mut document = pool_document("10.0.0.0/24", &[("5", row_value(POD, &sandbox(1), "net1"))]);
+    let mut document = document_with("5");
     document["spec"]["range"] = json!("10.0.0.0-10.0.0.255");
     assert_eq!(
         verdict(&observe(&document), &Presence::Absent, &[good_end()]),
@@ -370,7 +370,7 @@ fn a_row_goes_at_its_moment_and_not_before() {
     let early = Moment::new(Duration::from_nanos(101_999_999_999));
     assert!(matches!(
         release(early),
-        Err(Verdict::Stale(stale)) if stale.clearance.wait == Wait::Until(at(102))
+        Err(Verdict::Stale(stale)) if stale.clearance.wait == until(102)
     ));
     let released = release(at(102)).unwrap();
     assert_eq!(released.row().key(), "5");

@@ -175,7 +175,7 @@ proptest! {
     ) {
         let annotation = if hold { "ipgc.dev/hold" } else { "ipgc.dev/keep" };
         let value = if hold { value } else { format!("{value} 5 {value}") };
-        let mut document = pool_document("10.0.0.0/24", &[("5", row_value(POD, &sandbox(1), "net1"))]);
+        let mut document = document_with("5");
         document["metadata"]["annotations"] = json!({annotation: value});
         let exempt = verdict(&observe(&document), &presence, &known, 0);
         prop_assert_eq!(exempt, Verdict::Unknown(Unknown::Exempt));

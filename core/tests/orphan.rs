@@ -47,14 +47,14 @@ fn of_a_pod_that_is_gone_it_goes_ten_seconds_after_its_row_would() {
         (settled.cause, settled.clearance.grade),
         (Cause::Deleted, Grade::Settled)
     );
-    assert_eq!(settled.clearance.wait, Wait::Until(at(100 + 2 + 10)));
+    assert_eq!(settled.clearance.wait, until(100 + 2 + 10));
     let nobody = stale(judged(
         &reservation(POD),
         &Presence::Absent,
         &Known::default().seen(50).absent(50),
         1_000,
     ));
-    assert_eq!(nobody.clearance.wait, Wait::Until(at(50 + W + 10)));
+    assert_eq!(nobody.clearance.wait, until(50 + W + 10));
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn of_a_pod_at_its_end_it_goes_like_its_row() {
     let verdict = judged(&reservation(POD), &present(done()), &completed(&end), 5_000);
     let stale = stale(verdict);
     assert_eq!(stale.cause, Cause::Completed);
-    assert_eq!(stale.clearance.wait, Wait::Until(at(1_000 + 120 + 10)));
+    assert_eq!(stale.clearance.wait, until(1_000 + 120 + 10));
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn a_pod_that_runs_elsewhere_has_no_use_for_it_after_the_leftover_grace() {
     let verdict = judged(&reservation(POD), &present(elsewhere()), &known, 5_000);
     let stale = stale(verdict);
     assert_eq!(stale.cause, Cause::Leftover);
-    assert_eq!(stale.clearance.wait, Wait::Until(at(100 + 600 + 10)));
+    assert_eq!(stale.clearance.wait, until(100 + 600 + 10));
 }
 
 /// CRDs of whereabouts before 0.5 have `containerid` beside the podref.
@@ -127,7 +127,7 @@ fn an_old_claim_is_ended_one_way_or_the_other(#[case] presence: Presence) {
         (Cause::Deleted, Grade::Settled)
     );
     // An ADD that accepted it before the claim has its time, and one minute more.
-    assert_eq!(stale.clearance.wait, Wait::Until(at(100 + 120 + 60)));
+    assert_eq!(stale.clearance.wait, until(100 + 120 + 60));
 }
 
 #[test]

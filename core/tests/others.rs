@@ -64,18 +64,29 @@ fn other(pod: PodState) -> Other {
     }
 }
 
+/// One that ended, or is at its end.
+fn gone(pod: PodState, second: u64, settled: bool) -> Other {
+    let end = ended(pod, second, settled);
+    Other {
+        end: Some(Arc::clone(&end)),
+        ..other(end.last.clone())
+    }
+}
+
+/// The row is held for [`reporter`].
+fn in_use() -> Held {
+    Held::InUse(podref("default/other"))
+}
+
 fn reporter() -> PodState {
     reporting("default/other", "net7", "10.0.0.5").but(|it| it.uid = "uid-9".into())
 }
 
 /// The row's own pod ended well, long ago.
 fn settled() -> Known {
-    Known {
-        others: Vec::new(),
-        ..Known::of(&[ended(reporting(POD, "net1", "10.0.0.5"), 100, true)])
-            .seen(0)
-            .on(at_work())
-    }
+    Known::of(&[ended(reporting(POD, "net1", "10.0.0.5"), 100, true)])
+        .seen(0)
+        .on(at_work())
 }
 
 /// Definitions of these networks, as `(name, spec.config)`.
@@ -110,8 +121,7 @@ fn an_address_that_another_pod_reports_in_the_network_is_held(
     };
     let verdict = verdict(&Presence::Absent, &known);
     if is_held {
-        let podref = podref("default/other");
-        assert_eq!(verdict, Verdict::Held(Held::InUse(podref)));
+        assert_held(&verdict, in_use());
     } else {
         assert!(stale(verdict).is_free(at(NOW)));
     }
@@ -148,10 +158,7 @@ fn a_definition_that_nobody_knows_may_be_of_any_network() {
         definitions: definitions(&[("default/other", RED)]),
         ..settled()
     };
-    assert!(matches!(
-        verdict(&Presence::Absent, &known),
-        Verdict::Held(Held::InUse(_))
-    ));
+    assert_held(&verdict(&Presence::Absent, &known), in_use());
 }
 
 /// Addresses of the cluster's own network are of no pool, unless the row is of a first interface.
@@ -163,15 +170,9 @@ fn the_clusters_own_network_is_that_of_first_interfaces(
     #[case] is_held: bool,
 ) {
     let status = Status::parse(r#"[{"name":"cbr0","interface":"eth0","ips":["10.0.0.5"]}]"#);
-    let known = Known {
-        others: vec![other(PodState {
-            status,
-            ..reporter()
-        })],
-        ..Known::of(&[ended(reporting(POD, interface, "10.0.0.5"), 100, true)])
-            .seen(0)
-            .on(at_work())
-    };
+    let own = ended(reporting(POD, interface, "10.0.0.5"), 100, true);
+    let known = Known::of(&[own]).seen(0).on(at_work());
+    let known = known.but(|it| it.others = vec![other(reporter().but(|it| it.status = status))]);
     let row = row_value(POD, &sandbox(1), interface);
     let verdict = judged(&row, &Presence::Absent, &known, NOW);
     assert_eq!(matches!(verdict, Verdict::Held(Held::InUse(_))), is_held);
@@ -184,22 +185,12 @@ fn all_other_pods_are_asked() {
         podref: podref(&format!("default/other-{number}")),
         ..reporter()
     };
-    let gone = |number, second, settled| {
-        let end = ended(named(number), second, settled);
-        Other {
-            pod: Arc::new(end.last.clone()),
-            end: Some(end),
-            has_id: false,
-        }
-    };
-    let with = |others| Known {
-        others,
-        ..settled()
-    };
-    let known = with(vec![gone(1, 100, true), other(named(2))]);
+    let with = |others| settled().but(|it| it.others = others);
+    let known = with(vec![gone(named(1), 100, true), other(named(2))]);
     let held = Held::InUse(podref("default/other-2"));
     assert_held(&verdict(&Presence::Absent, &known), held);
-    let known = with(vec![gone(1, 100, true), gone(2, NOW - 10, false)]);
+    let ended = [gone(named(1), 100, true), gone(named(2), NOW - 10, false)];
+    let known = with(ended.into());
     assert!(!stale(verdict(&Presence::Absent, &known)).is_free(at(NOW)));
 }
 
@@ -209,21 +200,13 @@ fn all_other_pods_are_asked() {
 #[case::born_before(Some(NOW - 20), false)]
 #[case::nobody_saw_its_birth(None, false)]
 fn an_end_before_the_pods_birth_does_not_count(#[case] born: Option<u64>, #[case] free: bool) {
-    let other = ended(reporter(), NOW - 10, false);
     let own = ended(reporting(POD, "net1", "10.0.0.5"), NOW - 3, true);
     let own = but(&own, |end| end.born = born.map(at));
-    let known = Known {
-        others: vec![Other {
-            pod: Arc::new(other.last.clone()),
-            end: Some(other),
-            has_id: false,
-        }],
-        ..Known::of(&[own]).seen(1).on(at_work())
-    };
-    assert_eq!(
-        stale(verdict(&Presence::Absent, &known)).is_free(at(NOW)),
-        free
-    );
+    let others = vec![gone(reporter(), NOW - 10, false)];
+    let known = Known::of(&[own]).seen(1).on(at_work());
+    let known = known.but(|it| it.others = others);
+    let stale = stale(verdict(&Presence::Absent, &known));
+    assert_eq!(stale.is_free(at(NOW)), free);
 }
 
 /// The name of such a pool tells no network, so that each report counts.
@@ -236,14 +219,8 @@ fn a_pool_whose_name_tells_no_network_may_be_of_any() {
     };
     let own = present(reporting(POD, "net1", "10.0.0.5"));
     assert_held(&verdict(&own, &nameless(leftover())), Held::Reported);
-    let known = nameless(Known {
-        others: vec![other(reporter())],
-        ..settled()
-    });
-    assert!(matches!(
-        verdict(&Presence::Absent, &known),
-        Verdict::Held(Held::InUse(_))
-    ));
+    let known = nameless(settled().but(|it| it.others = vec![other(reporter())]));
+    assert_held(&verdict(&Presence::Absent, &known), in_use());
 }
 
 /// A person's word frees no address that the pod may report by a definition which was edited since.
@@ -262,21 +239,10 @@ fn its_own_pod_is_no_other_pod() {
 
 #[test]
 fn a_completed_pods_address_is_held_for_another_pod_too() {
-    let end = ended(
-        PodState {
-            phase: Phase::Succeeded,
-            containers: containers(&[("main", ENDED)]),
-            ..reporting(POD, "net1", "10.0.0.5")
-        },
-        100,
-        true,
-    );
-    let known = completed(&end).but(|it| it.others = vec![other(reporter())]);
-    let last = present(end.last.clone());
-    assert!(matches!(
-        verdict(&last, &known),
-        Verdict::Held(Held::InUse(_))
-    ));
+    let known = completed(&ended(done(), 100, true));
+    let known = known.but(|it| it.others = vec![other(reporter())]);
+    let last = present(done());
+    assert_held(&verdict(&last, &known), in_use());
 }
 
 /// After the end of the other pod the row waits for what that end is worth.
@@ -285,38 +251,21 @@ fn a_completed_pods_address_is_held_for_another_pod_too() {
 #[case::forced_away(false, NOW - 10, false)]
 #[case::forced_away_long_ago(false, 100, true)]
 fn the_end_of_another_pod_counts(#[case] settled_end: bool, #[case] end: u64, #[case] free: bool) {
-    let end = ended(reporter(), end, settled_end);
-    let known = Known {
-        others: vec![Other {
-            pod: Arc::new(end.last.clone()),
-            end: Some(Arc::clone(&end)),
-            has_id: false,
-        }],
-        ..settled()
-    };
+    let known = settled().but(|it| it.others = vec![gone(reporter(), end, settled_end)]);
     let stale = stale(verdict(&Presence::Absent, &known));
     assert_eq!(stale.is_free(at(NOW)), free);
     if !free {
-        let moment = end.at + secs(TWO_BEATS + W);
-        assert_eq!(stale.clearance.wait, Wait::Until(moment));
+        assert_eq!(stale.clearance.wait, until(end + TWO_BEATS + W));
         assert_eq!(stale.clearance.grade, Grade::Witnessed);
     }
 }
 
 #[test]
 fn a_row_with_the_id_of_another_pods_sandbox_is_held() {
-    let known = Known {
-        others: vec![Other {
-            has_id: true,
-            ..other(pod("default/other"))
-        }],
-        ..settled()
-    };
-    let podref = podref("default/other");
-    assert_held(
-        &verdict(&Presence::Absent, &known),
-        Held::OthersSandbox(podref),
-    );
+    let other = other(pod("default/other")).but(|it| it.has_id = true);
+    let known = settled().but(|it| it.others = vec![other]);
+    let held = Held::OthersSandbox(podref("default/other"));
+    assert_held(&verdict(&Presence::Absent, &known), held);
 }
 
 // Names that came back without the row's network
@@ -325,10 +274,8 @@ fn a_row_with_the_id_of_another_pods_sandbox_is_held() {
 /// lived that ended at 50.
 fn left_the_network() -> Known {
     let end = ended(reporting(POD, "net1", "10.0.0.5"), 50, true);
-    let mut sandboxes = Sandboxes::default();
-    sandboxes.note(tag(1), at(10));
     Known {
-        ended: vec![but(&end, |end| end.sandboxes = sandboxes)],
+        ended: vec![but(&end, |end| end.sandboxes.note(tag(1), at(10)))],
         living: Some(Living {
             running_since: Some(at(100)),
             ..living("uid-1")
@@ -366,9 +313,10 @@ fn a_name_that_left_the_network_leaves_its_row(#[case] state: PodState) {
     assert!(!stale.is_free(at(NOW)));
 }
 
-#[rstest]
-#[case::not_long_enough(Known { living: Some(Living { running_since: Some(at(NOW - 1)), ..living("uid-1") }), ..left_the_network() })]
-fn the_pod_has_to_run_for_long(#[case] known: Known) {
+#[test]
+fn the_pod_has_to_run_for_long() {
+    let late = living("uid-1").but(|it| it.running_since = Some(at(NOW - 1)));
+    let known = left_the_network().but(|it| it.living = Some(late));
     let stale = stale(verdict(&present(in_red()), &known));
     assert!(!stale.is_free(at(NOW)));
 }

@@ -16,7 +16,7 @@ fn a_mirror_stays_one_whoever_bore_its_name_later() {
     let ends = [ended(mirror(), 100, true), ended(plain, 200, false)];
     let known = Known::of(&ends).seen(4_000).absent(4_000);
     let stale = stale(verdict(&Presence::Absent, &known));
-    assert_eq!(stale.clearance.wait, Wait::Until(at(4_600)));
+    assert_eq!(stale.clearance.wait, until(4_600));
     assert_eq!(stale.clearance.grade, Grade::Unwitnessed);
 }
 
@@ -28,7 +28,7 @@ fn every_node_whose_name_ends_a_mirrors_may_be_its_own() {
         beat(&mut nodes, ready, 0, NOW);
         let known = Known::default().seen(0).on(nodes);
         let stale = stale(judged(&row, &Presence::Absent, &known, NOW));
-        assert_eq!(stale.clearance.wait, Wait::For([silent.into()].into()));
+        assert_eq!(stale.clearance.wait, waits_for(&[silent]));
     }
 }
 
@@ -50,7 +50,7 @@ fn a_mirror_that_is_gone_is_unwitnessed_with_the_leftover_grace(#[case] ends: Ve
     assert_eq!(stale.cause, Cause::Deleted);
     assert_eq!(stale.clearance.grade, Grade::Unwitnessed);
     // From the first change of the node's Lease after the end on.
-    assert_eq!(stale.clearance.wait, Wait::Until(at(100 + TWO_BEATS + 600)));
+    assert_eq!(stale.clearance.wait, until(100 + TWO_BEATS + 600));
     assert!(!stale.clearance.watched);
 }
 
@@ -59,10 +59,7 @@ fn a_mirrors_wait_is_w_where_that_is_longer() {
     let slow = mirror().but(|it| it.termination_grace = Some(secs(3_000)));
     let known = Known::of(&[ended(slow, 100, true)]).seen(0);
     let stale = stale(verdict(&Presence::Absent, &known));
-    assert_eq!(
-        stale.clearance.wait,
-        Wait::Until(at(100 + 120 + 3_000 + 60))
-    );
+    assert_eq!(stale.clearance.wait, until(100 + 120 + 3_000 + 60));
 }
 
 #[test]
@@ -71,7 +68,7 @@ fn a_mirrors_own_node_blocks_although_it_came_after_the_gap() {
     hear_nothing(&mut nodes, "node-1", 0, NOW);
     let known = Known::of(&[ended(mirror(), 100, true)]).seen(0).on(nodes);
     let stale = stale(verdict(&Presence::Absent, &known));
-    assert_eq!(stale.clearance.wait, Wait::For(["node-1".into()].into()));
+    assert_eq!(stale.clearance.wait, waits_for(&["node-1"]));
 }
 
 #[rstest]
@@ -84,7 +81,7 @@ fn after_a_restart_a_mirror_is_known_by_its_nodes_name(#[case] owner: &str, #[ca
     let known = Known::default().seen(0).on(at_work());
     let stale = stale(judged(&row, &Presence::Absent, &known, NOW));
     let wait = if mirror { 10 + 600 } else { W };
-    assert_eq!(stale.clearance.wait, Wait::Until(at(wait)));
+    assert_eq!(stale.clearance.wait, until(wait));
 }
 
 #[test]
@@ -122,7 +119,7 @@ fn a_completed_pods_row_goes_after_the_grace() {
     let before = stale(verdict(&present(done()), &known));
     assert_eq!(before.cause, Cause::Completed);
     assert_eq!(before.clearance.grade, Grade::Settled);
-    assert_eq!(before.clearance.wait, Wait::Until(at(220)));
+    assert_eq!(before.clearance.wait, until(220));
     assert!(before.clearance.watched);
     // Also while it is being deleted or held by a finalizer.
     let deleting = done().but(|it| it.deleting = true);
@@ -134,7 +131,7 @@ fn a_completed_pod_whose_end_was_not_clean_waits_for_w() {
     let end = but(&ended(done(), 100, false), |end| end.stopped = true);
     let stale = stale(verdict(&present(done()), &completed(&end)));
     assert_eq!(stale.clearance.grade, Grade::Witnessed);
-    assert_eq!(stale.clearance.wait, Wait::Until(at(100 + TWO_BEATS + W)));
+    assert_eq!(stale.clearance.wait, until(100 + TWO_BEATS + W));
 }
 
 #[rstest]
@@ -204,7 +201,7 @@ fn a_pod_whose_end_the_kubelet_made_up_waits_for_w(
         Verdict::Stale(stale) => {
             assert!(goes);
             assert_eq!(stale.clearance.grade, Grade::Witnessed);
-            assert_eq!(stale.clearance.wait, Wait::Until(at(100 + TWO_BEATS + W)));
+            assert_eq!(stale.clearance.wait, until(100 + TWO_BEATS + W));
         }
         verdict => {
             assert!(!goes);
@@ -246,7 +243,7 @@ fn a_completed_pod_that_did_not_stop_goes_where_its_node_is_fenced(
         Verdict::Stale(stale) => {
             assert!(goes);
             assert_eq!(stale.clearance.grade, Grade::Fenced);
-            assert_eq!(stale.clearance.wait, Wait::Until(at(220)));
+            assert_eq!(stale.clearance.wait, until(220));
         }
         verdict => {
             assert!(!goes);
@@ -260,7 +257,7 @@ fn predecessors_of_a_completed_pod_count() {
     let forced = ended(reporting(POD, "net1", "10.0.0.5"), 4_900, false);
     let known = completed(&ended(done(), 4_950, true)).but(|it| it.ended = vec![forced]);
     let stale = stale(verdict(&present(done()), &known));
-    assert_eq!(stale.clearance.wait, Wait::Until(at(4_900 + TWO_BEATS + W)));
+    assert_eq!(stale.clearance.wait, until(4_900 + TWO_BEATS + W));
     // That the pod is at its end, its object says itself.
     assert!(stale.clearance.watched);
 }

@@ -119,19 +119,6 @@ fn node(state: NodeState, works: bool) -> Nodes {
     nodes
 }
 
-/// Until something happens on this node, or until then.
-fn at_most(name: &str, second: u64) -> Wait {
-    Wait::AtMost([name.into()].into(), at(second))
-}
-
-fn waits_for(names: &[&str]) -> Wait {
-    Wait::For(names.iter().map(|name| (*name).into()).collect())
-}
-
-fn until(second: u64) -> Wait {
-    Wait::Until(at(second))
-}
-
 #[rstest]
 #[case::settled(reported(true), node(node_state(), true), Grade::Settled, until(END + 2))]
 #[case::settled_on_a_silent_node(reported(true), node(not_ready(), false), Grade::Settled, until(END + 2))]
@@ -430,11 +417,11 @@ fn a_tag_is_of_a_sandbox_id(#[case] id: &str, #[case] times: usize, #[case] is_o
 
 /// The nodes of both, and a moment only where both have one.
 #[rstest]
-#[case(Wait::Until(at(5)), at_most("a", 3), at_most("a", 5))]
-#[case(at_most("a", 7), Wait::Until(at(5)), at_most("a", 7))]
+#[case(until(5), at_most("a", 3), at_most("a", 5))]
+#[case(at_most("a", 7), until(5), at_most("a", 7))]
 #[case(at_most("b", 7), at_most("a", 5), Wait::AtMost(["a".into(), "b".into()].into(), at(7)))]
 #[case(at_most("b", 7), waits_for(&["a"]), waits_for(&["a", "b"]))]
-#[case(waits_for(&["a"]), Wait::Until(at(5)), waits_for(&["a"]))]
+#[case(waits_for(&["a"]), until(5), waits_for(&["a"]))]
 fn of_two_waits_both_count(#[case] a: Wait, #[case] b: Wait, #[case] both: Wait) {
     let of = |wait| Clearance {
         grade: Grade::Unfenced,

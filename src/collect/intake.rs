@@ -4,11 +4,7 @@
 use std::{collections::HashSet, sync::Arc};
 
 use ipgc_core::{
-    definitions,
-    evidence::{DEFAULT_POD_GRACE, Ended, MANY_ROWS},
-    known::Evidence,
-    node::NO_SANDBOXES_ANNOTATION,
-    plan::Input,
+    definitions, evidence::Ended, known::Evidence, node::NO_SANDBOXES_ANNOTATION, plan::Input,
     time::Moment,
 };
 use kube::core::DeserializeGuard;
@@ -54,8 +50,7 @@ impl Sink<LeanPod> for PodSink {
             let Evidence { pods, nodes, .. } = evidence;
             // The nodes are about to be suspected anew. Rows that no node stood in the way
             // of before do not wait again because of that.
-            let grace = pods.longest_grace().max(DEFAULT_POD_GRACE);
-            let wait = self.0.policy.wait(Some(grace), MANY_ROWS);
+            let wait = self.0.policy.longest_wait(pods.longest_grace());
             let is_blocked = nodes.blockers(None, wait, now).is_some();
             let is_suspect = nodes.suspects(None, wait, now).is_some();
             if let Some(over) = now.since_epoch().checked_sub(wait)

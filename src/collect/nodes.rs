@@ -12,7 +12,6 @@ use std::{
 };
 
 use ipgc_core::{
-    evidence::{DEFAULT_POD_GRACE, MANY_ROWS},
     node::{Pulse, SILENCE},
     plan::Input,
     time::Moment,
@@ -171,7 +170,7 @@ impl NodeKeeper {
         let read = self.context.prover.nodes(&unknown, false).await?;
         let now = self.context.clock.now();
         let mut evidence = self.context.evidence();
-        let grace = evidence.pods.longest_grace().max(DEFAULT_POD_GRACE);
+        let grace = evidence.pods.longest_grace();
         let nodes = &mut evidence.nodes;
         // Another gap, meanwhile, needs another list.
         if nodes.pending_gap() != Some(gap) {
@@ -187,7 +186,7 @@ impl NodeKeeper {
         }
         drop(evidence);
         // A pod that ends later need not wait for what can be heard now.
-        let wait = self.context.policy.wait(Some(grace), MANY_ROWS);
+        let wait = self.context.policy.longest_wait(grace);
         Ok(Some(now + wait + SILENCE + SILENCE))
     }
 

@@ -345,6 +345,20 @@ impl Known {
     }
 }
 
+pub fn until(second: u64) -> Wait {
+    Wait::Until(at(second))
+}
+
+/// Until something happens on these nodes.
+pub fn waits_for(names: &[&str]) -> Wait {
+    Wait::For(names.iter().map(|name| (*name).into()).collect())
+}
+
+/// Until something happens on this node, or until then.
+pub fn at_most(name: &str, second: u64) -> Wait {
+    Wait::AtMost([name.into()].into(), at(second))
+}
+
 /// A row as whereabouts 0.8 and later store it.
 pub fn row_value(owner: &str, id: &str, interface: &str) -> Value {
     json!({"id": id, "podref": owner, "ifname": interface})
@@ -375,11 +389,13 @@ pub fn observe(document: &Value) -> ObservedPool {
 }
 
 /// A pool of 10.0.0.0/24 with one row: `key` held by [`POD`] on net1.
+pub fn document_with(key: &str) -> Value {
+    let row = row_value(POD, &sandbox(1), "net1");
+    pool_document("10.0.0.0/24", &[(key, row)])
+}
+
 pub fn pool_with(key: &str) -> ObservedPool {
-    observe(&pool_document(
-        "10.0.0.0/24",
-        &[(key, row_value(POD, &sandbox(1), "net1"))],
-    ))
+    observe(&document_with(key))
 }
 
 /// A proof that every owner of the pool is absent.

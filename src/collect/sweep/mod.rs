@@ -15,7 +15,6 @@ use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt;
 use ipgc_core::{
-    evidence::DEFAULT_POD_GRACE,
     known::Overlaps,
     patch::Answer,
     plan::Input,
@@ -188,8 +187,7 @@ impl Sweeper {
             };
             if is_whole {
                 let pods = &mut evidence.pods;
-                let grace = pods.longest_grace().max(DEFAULT_POD_GRACE);
-                let wait = self.context.policy.wait(Some(grace), 1);
+                let wait = self.context.policy.wait(Some(pods.longest_grace()), 1);
                 pods.end_sweep(begun, wait);
             }
         }
