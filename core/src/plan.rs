@@ -257,8 +257,12 @@ impl Planner {
         let due = ended.first_look(terms.policy);
         for (pool, routes) in routes.pools {
             let key = (pool, ended.last.podref.clone());
-            self.cases
-                .open(key, due, Work::of_end(Arc::clone(&ended), routes));
+            let work = Work {
+                ended: vec![Arc::clone(&ended)],
+                routes,
+                ..Work::default()
+            };
+            self.cases.open(key, due, work);
         }
         effects.push(Effect::Routed(ended, routes.unresolved));
         effects
@@ -325,7 +329,7 @@ impl Planner {
         terms: &Terms<'_>,
         now: Moment,
     ) -> Effect {
-        let ended = work.last_end().cloned();
+        let ended = work.ended.last().cloned();
         let failure = match &outcome {
             Outcome::Retry { reason, .. } => Some(reason.clone()),
             _ => None,

@@ -81,20 +81,6 @@ pub struct Wanted {
 }
 
 impl Work {
-    /// Work for the end of an incarnation, in a pool that was found like this.
-    pub fn of_end(ended: Arc<Ended>, routes: Vec<Route>) -> Self {
-        Self {
-            ended: vec![ended],
-            routes,
-            ..Self::default()
-        }
-    }
-
-    /// The last incarnation that opened it.
-    pub fn last_end(&self) -> Option<&Arc<Ended>> {
-        self.ended.last()
-    }
-
     /// Whether a removal was asked for, or a claim made, of which the reservations are not done.
     pub fn is_begun(&self) -> bool {
         !(self.removed.is_empty() && self.claimed.is_empty())

@@ -42,38 +42,8 @@ const NAMES: &[&str] = &[
     "fd00::1-fd00::9/64",
 ];
 
-/// Pieces that texts are made of.
-const PIECES: &[&str] = &[
-    "\"",
-    "{",
-    "}",
-    "[",
-    "]",
-    ",",
-    ":",
-    "\\",
-    "\\u0000",
-    "\\ud800",
-    "null",
-    "true",
-    "-1",
-    "1e999",
-    "18446744073709551616",
-    "0.0.0.0/0",
-    "::/0",
-    "/33",
-    "-",
-    "--",
-    "/",
-    "..",
-    "~1",
-    "\n",
-    "\u{202e}",
-    "é",
-    "\"podref\"",
-    "\"range\"",
-    "\"ips\"",
-];
+/// Pieces that texts are made of, with a space between two of them.
+const PIECES: &str = "\" { } [ ] , : \\ \\u0000 \\ud800 null true -1 1e999 18446744073709551616 0.0.0.0/0 ::/0 /33 - -- / .. ~1 \n \u{202e} é \"podref\" \"range\" \"ips\"";
 
 /// Numbers that are the same in each run.
 struct Numbers(u64);
@@ -96,8 +66,9 @@ fn changed(numbers: &mut Numbers, texts: &[&str]) -> String {
         match numbers.below(4) {
             0 => drop(text.drain(at..end)),
             1 => {
-                let piece: Vec<_> = PIECES[numbers.below(PIECES.len())].chars().collect();
-                text.splice(at..at, piece);
+                let pieces: Vec<_> = PIECES.split(' ').collect();
+                let piece = pieces[numbers.below(pieces.len())];
+                text.splice(at..at, piece.chars());
             }
             2 => {
                 let again: Vec<_> = text[at..end].to_vec();

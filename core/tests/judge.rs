@@ -52,14 +52,8 @@ fn a_row_of_an_absent_pod_is_stale_with_the_grade_of_its_evidence() {
     );
     let forced = ended(reporting(POD, "net1", "10.0.0.5"), 0, false);
     // Its node does not exist any more.
-    assert_eq!(
-        verdict(
-            &pool_with("5"),
-            &Presence::Absent,
-            std::slice::from_ref(&forced)
-        ),
-        deleted(Grade::Fenced, W)
-    );
+    let gone = verdict(&pool_with("5"), &Presence::Absent, &[Arc::clone(&forced)]);
+    assert_eq!(gone, deleted(Grade::Fenced, W));
     let known = Known::of(&[forced]).seen(0).on(working(&["node-1"], 20));
     let verdict = known.judge(&pool_with("5"), &Presence::Absent, &Policy::default(), 20);
     assert_eq!(verdict, deleted(Grade::Witnessed, 10 + W));
@@ -68,25 +62,13 @@ fn a_row_of_an_absent_pod_is_stale_with_the_grade_of_its_evidence() {
 #[test]
 fn evidence_is_weighed_row_by_row() {
     // Dual stack and two interfaces: the pod reported one of the three.
-    let pool = observe(&pool_document(
-        "10.0.0.0/24",
-        &[
-            ("5", row_value(POD, &sandbox(1), "net1")),
-            ("6", row_value(POD, &sandbox(1), "net1")),
-            ("7", row_value(POD, &sandbox(1), "net2")),
-        ],
-    ));
+    let rows = [("5", "net1"), ("6", "net1"), ("7", "net2")];
+    let rows = rows.map(|(key, interface)| (key, row_value(POD, &sandbox(1), interface)));
+    let pool = observe(&pool_document("10.0.0.0/24", &rows));
     let known = Known::of(&[good_end()]).seen(0).but(|it| it.rows = 3);
-    let verdicts = pool.rows().iter().map(|row| {
-        judge(
-            &pool,
-            row,
-            &Presence::Absent,
-            &known.facts(),
-            &Policy::default(),
-            at(0),
-        )
-    });
+    let (facts, policy) = (known.facts(), Policy::default());
+    let rows = pool.rows().iter();
+    let verdicts = rows.map(|row| judge(&pool, row, &Presence::Absent, &facts, &policy, at(0)));
     assert_eq!(
         verdicts.collect::<Vec<_>>(),
         [
@@ -117,12 +99,8 @@ fn a_row_seen_for_the_first_time_never_goes_without_evidence() {
     let proof = all_absent(&pool);
     let unseen = Known::default();
     for now in [0, 1_000_000] {
-        let release = proof.release(
-            &pool.rows()[0],
-            &unseen.facts(),
-            &Policy::default(),
-            at(now),
-        );
+        let (facts, policy) = (unseen.facts(), Policy::default());
+        let release = proof.release(&pool.rows()[0], &facts, &policy, at(now));
         assert!(release.is_err());
     }
 }

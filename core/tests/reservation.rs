@@ -41,10 +41,13 @@ fn usual() -> Value {
 
 /// A pool with one row of [`POD`]; no interface where it is empty.
 fn pool(range: &str, key: &str, interface: &str) -> ObservedPool {
-    observe(&pool_document(
-        range,
-        &[(key, row_value(POD, &sandbox(1), interface))],
-    ))
+    let row = row_value(POD, &sandbox(1), interface);
+    observe(&pool_document(range, &[(key, row)]))
+}
+
+/// The pool whose row [`usual`] is of.
+fn usual_pool() -> ObservedPool {
+    pool("10.0.0.0/24", "5", "net1")
 }
 
 /// Whether the reservation belongs to the row of that pool.
@@ -108,11 +111,7 @@ fn every_spelling_of_its_address_and_network_is_the_rows(
 #[case::dashes_for_dots("10-0-0-5", None)]
 fn another_address_or_network_is_never_the_rows(#[case] name: &str, #[case] network: Option<&str>) {
     let reservation = document(name, POD, Some("net1"));
-    assert!(!belongs(
-        &reservation,
-        &pool("10.0.0.0/24", "5", "net1"),
-        network
-    ));
+    assert!(!belongs(&reservation, &usual_pool(), network));
 }
 
 #[rstest]
@@ -123,11 +122,7 @@ fn another_address_or_network_is_never_the_rows(#[case] name: &str, #[case] netw
 #[case(CLAIMED_PODREF)]
 fn another_podref_is_never_the_rows(#[case] owner: &str) {
     let reservation = document("10.0.0.5", owner, Some("net1"));
-    assert!(!belongs(
-        &reservation,
-        &pool("10.0.0.0/24", "5", "net1"),
-        None
-    ));
+    assert!(!belongs(&reservation, &usual_pool(), None));
 }
 
 #[rstest]
@@ -174,17 +169,13 @@ fn one_without_a_podref_is_of_the_row_with_its_sandbox(
     if let Some(podref) = podref {
         spec.insert("podref".to_owned(), json!(podref));
     }
-    let pool = pool("10.0.0.0/24", "5", "net1");
-    assert_eq!(belongs(&document, &pool, None), is_its);
+    assert_eq!(belongs(&document, &usual_pool(), None), is_its);
     let reservation = read(&document);
     assert_eq!(reservation.pod(), Err(Unreadable::PodRef));
     let id = id.unwrap_or_default();
     assert_eq!(reservation.whose(), id);
     // The row's interface counts as ever.
-    let others = observe(&pool_document(
-        "10.0.0.0/24",
-        &[("5", row_value(POD, &sandbox(1), "net2"))],
-    ));
+    let others = pool("10.0.0.0/24", "5", "net2");
     assert_eq!(
         belongs(&document, &others, None),
         is_its && interface.is_none()
@@ -196,10 +187,10 @@ fn one_without_a_podref_is_of_the_row_with_its_sandbox(
 fn one_with_a_podref_is_of_its_pod_whatever_its_sandbox() {
     let mut document = usual();
     document["spec"]["containerid"] = json!(sandbox(2));
-    assert!(belongs(&document, &pool("10.0.0.0/24", "5", "net1"), None));
+    assert!(belongs(&document, &usual_pool(), None));
     let mut others = claimed_of("default/web-1");
     others["spec"]["containerid"] = json!(sandbox(1));
-    assert!(!belongs(&others, &pool("10.0.0.0/24", "5", "net1"), None));
+    assert!(!belongs(&others, &usual_pool(), None));
 }
 
 /// As rows with such a field. A later version may say by it whom the reservation belongs to.
@@ -218,7 +209,7 @@ fn one_with_a_field_that_is_not_known_is_never_touched(
 ) {
     let mut document = usual();
     document["spec"][field] = value.clone();
-    let pool = pool("10.0.0.0/24", "5", "net1");
+    let pool = usual_pool();
     assert_eq!(belongs(&document, &pool, None), is_known);
     let unknown = || match value.as_str() {
         Some(claim) if field == "ipamclaimref" => Unreadable::IpamClaim(claim.into()),
@@ -235,9 +226,9 @@ fn one_with_a_field_that_is_not_known_is_never_touched(
 #[test]
 fn a_claimed_reservation_is_still_the_rows() {
     let claimed = claimed(&usual());
-    assert!(belongs(&claimed, &pool("10.0.0.0/24", "5", "net1"), None));
+    assert!(belongs(&claimed, &usual_pool(), None));
     let others = claimed_of("default/web-1");
-    assert!(!belongs(&others, &pool("10.0.0.0/24", "5", "net1"), None));
+    assert!(!belongs(&others, &usual_pool(), None));
 }
 
 fn claimed_of(owner: &str) -> Value {
@@ -482,7 +473,7 @@ proptest! {
     fn no_object_panics(name in "\\PC{0,30}", podref in "\\PC{0,20}", note in "\\PC{0,20}", network in prop::option::of("\\PC{0,6}")) {
         let document = annotated(document(&name, &podref, None), json!({CLAIM_ANNOTATION: note}));
         let reservation = read(&document);
-        let _ = belongs(&document, &pool("10.0.0.0/24", "5", "net1"), network.as_deref());
+        let _ = belongs(&document, &usual_pool(), network.as_deref());
         prop_assert!(apply(&document, &reservation.claim()).is_some());
         let _ = apply(&document, &reservation.restore());
     }
