@@ -22,11 +22,24 @@ use tracing::{debug, warn};
 
 use crate::{
     backoff::Backoff,
-    calls::{CallError, PAGE, call, next_page},
+    calls::{CallError, PAGE, call, next_page, pages_left},
 };
 
 type OnBack = Box<dyn Fn(&str) + Send + Sync>;
-type Built = Result<http::Request<Vec<u8>>, request::Error>;
+/// A request, or why it cannot be made.
+pub type Built = Result<http::Request<Vec<u8>>, request::Error>;
+
+/// A page of a list.
+pub trait Page {
+    /// Its version, and what follows it.
+    fn metadata(&self) -> &ListMeta;
+}
+
+impl<T: Clone> Page for ObjectList<T> {
+    fn metadata(&self) -> &ListMeta {
+        &self.metadata
+    }
+}
 
 /// The versions of all lists of one run.
 #[derive(Default)]
@@ -90,17 +103,44 @@ impl History {
         begin: fn(&Request, &ListParams) -> Built,
         mut each: impl FnMut(T),
     ) -> Result<(), CallError> {
+        let first = ListParams::default().limit(PAGE);
+        let all = |page: ObjectList<T>, _| {
+            page.items.into_iter().for_each(&mut each);
+            Ok(true)
+        };
+        let read = self.pages::<K, _>(client, namespace, first, begin, all);
+        read.await.map(|_| ())
+    }
+
+    /// Reads the pages of a list from the first one on, as long as `each` says so, which is told how many are left. Whether
+    /// all were read: all pages of one list are one revision, so what was in none of them did not exist then.
+    ///
+    /// # Errors
+    /// When a page cannot be read, or `each` cannot read it. Some pages may have been given by then.
+    pub async fn pages<K: Resource<DynamicType = ()>, P: DeserializeOwned + Page>(
+        &self,
+        client: &Client,
+        namespace: Option<&str>,
+        first: ListParams,
+        begin: impl Fn(&Request, &ListParams) -> Built,
+        mut each: impl FnMut(P, usize) -> Result<bool, CallError>,
+    ) -> Result<bool, CallError> {
         let list = Request::new(K::url_path(&(), namespace));
-        let mut next = Some(ListParams::default().limit(PAGE));
-        while let Some(params) = next {
+        let mut params = first;
+        loop {
             let asked = self.ask::<K>(&params);
             let request = begin(&list, &params).map_err(kube::Error::BuildRequest)?;
-            let page: ObjectList<T> = call(client.request(request)).await?;
-            self.hear(asked.as_ref(), &page.metadata);
-            next = next_page(&params, &page.metadata);
-            page.items.into_iter().for_each(&mut each);
+            let page: P = call(client.request(request)).await?;
+            self.hear(asked.as_ref(), page.metadata());
+            let next = next_page(&params, page.metadata());
+            let left = pages_left(&params, page.metadata());
+            let goes_on = each(page, left)?;
+            match next {
+                None => return Ok(true),
+                Some(_) if !goes_on => return Ok(false),
+                Some(next) => params = next,
+            }
         }
-        Ok(())
     }
 
     /// How often the data went back.

@@ -6,49 +6,31 @@
 use http::{HeaderValue, Uri, header::ACCEPT};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::{
-    Client, Resource,
     api::{ListParams, Request},
+    core::request::Error,
 };
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::calls::{CallError, text};
+use crate::{
+    calls::CallError,
+    history::{Built, Page},
+};
 
-/// One page of the names of a namespace's objects, given to `each`; and what the page says of itself.
-///
-/// # Errors
-/// When the page cannot be read. Some names may have been given by then.
-pub async fn page_of_names<K: Resource<DynamicType = ()>>(
-    client: &Client,
-    namespace: &str,
-    params: &ListParams,
-    mut each: impl FnMut(&str),
-) -> Result<ListMeta, CallError> {
-    let text = text(client, table_of::<K>(namespace, params)?).await?;
-    let table: Table = serde_json::from_str(&text)?;
-    for name in table.names()? {
-        each(name?);
-    }
-    Ok(table.metadata)
-}
-
-fn table_of<K: Resource<DynamicType = ()>>(
-    namespace: &str,
-    params: &ListParams,
-) -> Result<http::Request<Vec<u8>>, CallError> {
-    let path = K::url_path(&(), Some(namespace));
-    let request = Request::new(path).list(params);
-    let mut request = request.map_err(kube::Error::BuildRequest)?;
+/// The request for a page of a list as a [`Table`].
+pub fn table_of(list: &Request, params: &ListParams) -> Built {
+    let mut request = list.list(params)?;
     let url: Result<Uri, _> = format!("{}&includeObject=None", request.uri()).parse();
-    *request.uri_mut() = url.map_err(|_| CallError::Foreign("no such URL"))?;
+    *request.uri_mut() = url.map_err(|error| Error::BuildRequest(error.into()))?;
     let table = HeaderValue::from_static("application/json;as=Table;v=v1;g=meta.k8s.io");
     request.headers_mut().insert(ACCEPT, table);
     Ok(request)
 }
 
+/// One page of names.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Table {
+pub struct Table {
     kind: String,
     metadata: ListMeta,
     column_definitions: Option<Vec<Column>>,
@@ -65,9 +47,18 @@ struct Row {
     cells: Vec<Value>,
 }
 
+impl Page for Table {
+    fn metadata(&self) -> &ListMeta {
+        &self.metadata
+    }
+}
+
 impl Table {
-    /// The cells of the column that the API marks as the one that names the object.
-    fn names(&self) -> Result<impl Iterator<Item = Result<&str, CallError>>, CallError> {
+    /// The names: the cells of the column that the API marks as the one that names the object.
+    ///
+    /// # Errors
+    /// When there is no such column, or a cell of it is none.
+    pub fn names(&self) -> Result<impl Iterator<Item = Result<&str, CallError>>, CallError> {
         let mut columns = self.column_definitions.iter().flatten();
         let column = columns.position(|column| column.format == "name");
         let column = column.filter(|_| self.kind == "Table");

@@ -22,7 +22,7 @@ use tokio::{
 };
 use tracing::warn;
 
-use super::names::page_of_names;
+use super::names::{Table, table_of};
 use crate::{
     api::{IpPool, NodeSlicePool},
     calls::{CallError, SLOW, call, list, next_page, text},
@@ -180,16 +180,16 @@ impl PoolApi {
     /// When a page cannot be read.
     pub async fn names(&self, namespace: &str) -> Result<Vec<String>, CallError> {
         let mut names = Vec::new();
-        let mut next = Some(ListParams::default().limit(PAGE_OF_NAMES));
-        while let Some(params) = next {
-            let asked = self.history.ask::<IpPool>(&params);
-            let page = page_of_names::<IpPool>(&self.client, namespace, &params, |name| {
-                names.push(name.to_owned());
-            });
-            let page = page.await?;
-            self.history.hear(asked.as_ref(), &page);
-            next = next_page(&params, &page);
-        }
+        let first = ListParams::default().limit(PAGE_OF_NAMES);
+        let add = |page: Table, _| {
+            for name in page.names()? {
+                names.push(name?.to_owned());
+            }
+            Ok(true)
+        };
+        self.history
+            .pages::<IpPool, _>(&self.client, Some(namespace), first, table_of, add)
+            .await?;
         Ok(names)
     }
 

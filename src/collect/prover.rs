@@ -18,7 +18,7 @@ use ipgc_core::{
 };
 use kube::{
     Api, Client, Resource,
-    api::{ListParams, Request},
+    api::{ListParams, ObjectList, Request},
 };
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     api::ResourceClaim,
-    calls::{CallError, call, next_page, pages_left},
+    calls::{CallError, call},
     history::History,
     watch::{LeanNode, LeanPod},
 };
@@ -101,117 +101,79 @@ impl Prover {
 
     /// The presence of each of these pods, read from now on, and when the first of the reads began.
     pub async fn presence(&self, asked: &Asked) -> (Instant, HashMap<PodRef, Presence>) {
-        let mut by_namespace = BTreeMap::<&str, BTreeSet<&PodRef>>::new();
+        let mut by_namespace = BTreeMap::<&str, Vec<&PodRef>>::new();
         for podref in asked.keys() {
-            by_namespace
-                .entry(podref.namespace())
-                .or_default()
-                .insert(podref);
+            let wanted = by_namespace.entry(podref.namespace()).or_default();
+            wanted.push(podref);
         }
-        let mut presence = HashMap::with_capacity(asked.len());
-        let mut single = Vec::new();
-        let mut lists = Vec::new();
-        for (namespace, wanted) in by_namespace {
-            if wanted.len() <= FEW {
-                single.extend(wanted.into_iter().cloned());
-            } else {
-                lists.push(self.many(namespace, wanted, asked));
-            }
-        }
+        by_namespace.retain(|_, wanted| wanted.len() > FEW);
+        // Collected first, or the compiler cannot tell that the whole is Send.
+        let lists: Vec<_> = by_namespace
+            .into_iter()
+            .map(|(namespace, wanted)| self.many(namespace, wanted, asked))
+            .collect();
         let mut lists = stream::iter(lists).buffer_unordered(CONCURRENCY);
+        let mut presence = HashMap::with_capacity(asked.len());
         let mut first = None;
-        while let Some((begun, found, unread)) = lists.next().await {
+        while let Some((begun, found)) = lists.next().await {
             first = first.into_iter().chain([begun]).min();
             presence.extend(found);
-            single.extend(unread);
         }
         let first = first.unwrap_or_else(Instant::now);
-        // Collected first, or the compiler cannot tell that the whole is Send.
-        let reads: Vec<_> = single
-            .into_iter()
-            .map(|podref| async move {
-                let presence = self.get(&podref).await;
-                (podref, presence)
-            })
+        // The few, and those about which no list tells.
+        let single: Vec<_> = asked
+            .keys()
+            .filter(|podref| !presence.contains_key(*podref))
+            .map(|podref| async move { (podref.clone(), self.get(podref).await) })
             .collect();
-        let reads = stream::iter(reads).buffer_unordered(CONCURRENCY);
+        let reads = stream::iter(single).buffer_unordered(CONCURRENCY);
         presence.extend(reads.collect::<Vec<_>>().await);
         (first, presence)
     }
 
-    /// Many pods of one namespace, when their read began, and those of them that are better read one by
-    /// one.
+    /// Many pods of one namespace, and when their read began. Those that are better read one by one are left out.
     async fn many(
         &self,
         namespace: &str,
-        wanted: BTreeSet<&PodRef>,
+        wanted: Vec<&PodRef>,
         asked: &Asked,
-    ) -> (Instant, HashMap<PodRef, Presence>, Vec<PodRef>) {
-        let mut presence = HashMap::with_capacity(wanted.len());
-        let mut begun = Instant::now();
-        let unread = if wanted.iter().any(|podref| asked[*podref]) {
-            self.list(namespace, wanted, &mut presence).await
+    ) -> (Instant, HashMap<PodRef, Presence>) {
+        let begun = Instant::now();
+        let found = if wanted.iter().any(|podref| asked[*podref]) {
+            let found = self.list(namespace, &wanted).await;
+            let found = found.map(|found| (begun, found));
+            found.map_err(|error| self.unknown(&error))
         } else {
-            self.roll(namespace, wanted, &mut presence, &mut begun)
-                .await
-        };
-        (begun, presence, unread)
-    }
-
-    /// Asks for the roll of the namespace, which may begin later. Returns those about which it says
-    /// nothing.
-    async fn roll(
-        &self,
-        namespace: &str,
-        wanted: BTreeSet<&PodRef>,
-        presence: &mut HashMap<PodRef, Presence>,
-        begun: &mut Instant,
-    ) -> Vec<PodRef> {
-        let wanted: Vec<_> = wanted.into_iter().cloned().collect();
-        let reason = match self.rolls.ask(namespace, wanted.clone()).await {
-            Some(Ok((at, roll))) => {
-                *begun = at;
-                let present = roll.present.into_iter();
-                presence.extend(present.map(|podref| (podref, Presence::Present(None))));
-                let absent = roll.absent.into_iter();
-                presence.extend(absent.map(|podref| (podref, Presence::Absent)));
-                return roll.unread;
+            let names = wanted.iter().map(|podref| podref.name().to_owned());
+            match self.rolls.ask(namespace, names.collect()).await {
+                Some(Ok(roll)) => {
+                    let presence = |podref: &PodRef| roll.presence(podref.name());
+                    let found = wanted.iter().copied();
+                    let found = found.filter_map(|it| Some((it.clone(), presence(it)?)));
+                    Ok((roll.begun, found.collect()))
+                }
+                Some(Err(error)) => Err(self.unknown(&error)),
+                None => Err("the list ended early".into()),
             }
-            Some(Err(error)) => self.unknown(&error),
-            None => "the list ended early".into(),
         };
-        let unknown = wanted.into_iter();
-        presence.extend(unknown.map(|podref| (podref, Presence::Unknown(reason.clone()))));
-        Vec::new()
+        found.unwrap_or_else(|reason| {
+            let wanted = wanted.into_iter().cloned();
+            let unknown = wanted.map(|podref| (podref, Presence::Unknown(reason.clone())));
+            (begun, unknown.collect())
+        })
     }
 
     /// Lists the namespace with the states of its pods as long as that takes fewer requests than
-    /// reading one by one. Returns those about which it says nothing.
+    /// reading one by one. Those about which it says nothing are left out.
     async fn list(
         &self,
         namespace: &str,
-        mut wanted: BTreeSet<&PodRef>,
-        presence: &mut HashMap<PodRef, Presence>,
-    ) -> Vec<PodRef> {
-        let api: Api<LeanPod> = Api::namespaced(self.client.clone(), namespace);
-        let mut params = ListParams::default().limit(PAGE_OF_STATES);
-        loop {
-            let asked = self.history.ask::<LeanPod>(&params);
-            let page = match call(api.list(&params)).await {
-                Ok(page) => page,
-                Err(error) => {
-                    let reason = self.unknown(&error);
-                    let unknown = wanted.into_iter().cloned();
-                    presence
-                        .extend(unknown.map(|podref| (podref, Presence::Unknown(reason.clone()))));
-                    return Vec::new();
-                }
-            };
-            self.history.hear(asked.as_ref(), &page.metadata);
-            let (next, left) = (
-                next_page(&params, &page.metadata),
-                pages_left(&params, &page.metadata),
-            );
+        wanted: &[&PodRef],
+    ) -> Result<HashMap<PodRef, Presence>, CallError> {
+        let mut wanted: BTreeSet<_> = wanted.iter().copied().cloned().collect();
+        let mut presence = HashMap::with_capacity(wanted.len());
+        let first = ListParams::default().limit(PAGE_OF_STATES);
+        let find = |page: ObjectList<LeanPod>, left| {
             for pod in page.items {
                 let name = pod.meta().name.as_deref().unwrap_or_default();
                 if let Ok(podref) = PodRef::new(namespace, name)
@@ -221,17 +183,17 @@ impl Prover {
                     presence.insert(podref, Presence::Present(state));
                 }
             }
-            let Some(next) = next else {
-                // All pages of one list are one revision: who was in none of them is absent.
-                let absent = wanted.into_iter().cloned();
-                presence.extend(absent.map(|podref| (podref, Presence::Absent)));
-                return Vec::new();
-            };
-            if left > wanted.len() {
-                return wanted.into_iter().cloned().collect();
-            }
-            params = next;
+            Ok(left <= wanted.len())
+        };
+        let is_whole = self
+            .history
+            .pages::<LeanPod, _>(&self.client, Some(namespace), first, Request::list, find)
+            .await?;
+        if is_whole {
+            let absent = wanted.into_iter();
+            presence.extend(absent.map(|podref| (podref, Presence::Absent)));
         }
+        Ok(presence)
     }
 
     fn unknown(&self, error: &CallError) -> Box<str> {
@@ -255,26 +217,24 @@ impl Prover {
         let nodes = &nodes;
         let mut wanted: BTreeSet<&str> = names.iter().map(|name| &**name).collect();
         let mut read = Vec::with_capacity(names.len());
-        let mut page = (all || wanted.len() > READS_FOR_PAGE)
-            .then(|| ListParams::default().limit(PAGE_OF_STATES));
-        while let Some(params) = page {
-            let asked = self.history.ask::<LeanNode>(&params);
-            let list = call(nodes.list(&params)).await?;
-            self.history.hear(asked.as_ref(), &list.metadata);
-            page = next_page(&params, &list.metadata);
-            let left = pages_left(&params, &list.metadata);
-            let listed = list.items.into_iter().filter_map(LeanNode::into_state);
-            for (name, state) in listed {
-                if wanted.remove(&*name) || all {
-                    read.push((name, Some(state)));
+        if all || wanted.len() > READS_FOR_PAGE {
+            let first = ListParams::default().limit(PAGE_OF_STATES);
+            let find = |page: ObjectList<LeanNode>, left| {
+                let listed = page.items.into_iter().filter_map(LeanNode::into_state);
+                for (name, state) in listed {
+                    if wanted.remove(&*name) || all {
+                        read.push((name, Some(state)));
+                    }
                 }
-            }
-            if page.is_none() {
-                // All pages of one list are one revision: those that were in none of them do not exist.
+                Ok(all || left * READS_FOR_PAGE <= wanted.len())
+            };
+            let is_whole = self
+                .history
+                .pages::<LeanNode, _>(&self.client, None, first, Request::list, find)
+                .await?;
+            if is_whole {
                 let absent = std::mem::take(&mut wanted).into_iter();
                 read.extend(absent.map(|name| (name.to_owned(), None)));
-            } else if !all && left * READS_FOR_PAGE > wanted.len() {
-                break;
             }
         }
         let reads: Vec<_> = wanted

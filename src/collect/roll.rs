@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use ipgc_core::podref::PodRef;
+use ipgc_core::proof::Presence;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Client, api::ListParams};
 use tokio::{sync::oneshot, time::Instant};
@@ -17,12 +17,9 @@ use tokio_util::task::TaskTracker;
 
 use super::{
     batches::{Batches, Inbox},
-    names::page_of_names,
+    names::{Table, table_of},
 };
-use crate::{
-    calls::{CallError, next_page, pages_left},
-    history::History,
-};
+use crate::{calls::CallError, history::History};
 
 /// Fewest and most pods to a page.
 const SMALLEST_PAGE: usize = 500;
@@ -39,22 +36,21 @@ pub struct Rolls {
     questions: Arc<Batches<String, Question>>,
 }
 
-/// The answer of a roll about the pods that were asked about.
-#[derive(Debug, Default)]
+/// The pods of a namespace that exist, of those that were asked about.
 pub struct Roll {
-    /// Those that exist.
-    pub present: Vec<PodRef>,
-    /// Those that do not.
-    pub absent: Vec<PodRef>,
-    /// Those that it says nothing about: reading them one by one takes fewer requests than the rest
-    /// of the roll.
-    pub unread: Vec<PodRef>,
+    /// When it was begun.
+    pub begun: Instant,
+    present: HashSet<String>,
+    /// Whether there is no further page.
+    is_whole: bool,
 }
 
 struct Question {
-    wanted: Vec<PodRef>,
-    answer: oneshot::Sender<Result<(Instant, Roll), Arc<CallError>>>,
+    wanted: Vec<String>,
+    answer: oneshot::Sender<Answer>,
 }
+
+type Answer = Result<Arc<Roll>, Arc<CallError>>;
 
 impl Rolls {
     /// Reads through `client`, in `tasks`.
@@ -66,16 +62,11 @@ impl Rolls {
         }
     }
 
-    /// Which of these pods of a namespace exist, by a list that begins from now on, and when it began;
-    /// `None` if whoever reads it ended early.
+    /// A roll of a namespace that begins from now on and tells of these pods; `None` if whoever reads it ended early.
     ///
     /// # Errors
     /// When a page cannot be read: nothing is known then.
-    pub async fn ask(
-        &self,
-        namespace: &str,
-        wanted: Vec<PodRef>,
-    ) -> Option<Result<(Instant, Roll), Arc<CallError>>> {
+    pub async fn ask(&self, namespace: &str, wanted: Vec<String>) -> Option<Answer> {
         let (answer, answered) = oneshot::channel();
         let question = Question { wanted, answer };
         let (client, history) = (self.client.clone(), Arc::clone(&self.history));
@@ -89,45 +80,24 @@ impl Rolls {
 
 async fn serve(mut inbox: Inbox<String, Question>, client: &Client, history: &History) {
     while let Some(questions) = inbox.take() {
-        let wanted: BTreeSet<&str> = questions
-            .iter()
-            .flat_map(|question| question.wanted.iter().map(PodRef::name))
-            .collect();
-        let begun = Instant::now();
-        let names = read(client, history, inbox.key(), &wanted).await;
-        let names = names.map_err(Arc::new);
+        let names = questions.iter().flat_map(|question| &question.wanted);
+        let wanted: BTreeSet<_> = names.map(String::as_str).collect();
+        let roll = read(client, history, inbox.key(), &wanted).await;
+        let roll = roll.map(Arc::new).map_err(Arc::new);
         for question in questions {
-            let roll = match &names {
-                Ok(names) => Ok((begun, names.answer(question.wanted))),
-                Err(error) => Err(Arc::clone(error)),
-            };
             // The turn that asked may be gone.
-            let _ = question.answer.send(roll);
+            let _ = question.answer.send(roll.clone());
         }
     }
 }
 
-/// The content of the pages that were read.
-struct Names {
-    present: HashSet<String>,
-    /// Whether there is no further page.
-    is_whole: bool,
-}
-
-impl Names {
-    fn answer(&self, wanted: Vec<PodRef>) -> Roll {
-        let mut roll = Roll::default();
-        for podref in wanted {
-            let list = if self.present.contains(podref.name()) {
-                &mut roll.present
-            } else if self.is_whole {
-                &mut roll.absent
-            } else {
-                &mut roll.unread
-            };
-            list.push(podref);
+impl Roll {
+    /// Whether this pod exists; `None` where reading it alone takes fewer requests than the rest of the roll.
+    pub fn presence(&self, name: &str) -> Option<Presence> {
+        if self.present.contains(name) {
+            return Some(Presence::Present(None));
         }
-        roll
+        self.is_whole.then_some(Presence::Absent)
     }
 }
 
@@ -138,33 +108,27 @@ async fn read(
     history: &History,
     namespace: &str,
     wanted: &BTreeSet<&str>,
-) -> Result<Names, CallError> {
+) -> Result<Roll, CallError> {
     let size = (PAGE_FOR_POD * wanted.len()).clamp(SMALLEST_PAGE, LARGEST_PAGE);
     let limit = u32::try_from(size).unwrap_or(u32::MAX);
-    let mut params = ListParams::default().limit(limit);
+    let first = ListParams::default().limit(limit);
+    let begun = Instant::now();
     let mut present = HashSet::new();
-    loop {
-        let asked = history.ask::<Pod>(&params);
-        let metadata = page_of_names::<Pod>(client, namespace, &params, |name| {
+    let find = |page: Table, left| {
+        for name in page.names()? {
+            let name = name?;
             if wanted.contains(name) {
                 present.insert(name.to_owned());
             }
-        });
-        let metadata = metadata.await?;
-        history.hear(asked.as_ref(), &metadata);
-        let Some(next) = next_page(&params, &metadata) else {
-            // All pages of one list are one revision: who was in none of them is absent.
-            return Ok(Names {
-                present,
-                is_whole: true,
-            });
-        };
-        if pages_left(&params, &metadata) > wanted.len() - present.len() {
-            return Ok(Names {
-                present,
-                is_whole: false,
-            });
         }
-        params = next;
-    }
+        Ok(left <= wanted.len() - present.len())
+    };
+    let is_whole = history
+        .pages::<Pod, _>(client, Some(namespace), first, table_of, find)
+        .await?;
+    Ok(Roll {
+        begun,
+        present,
+        is_whole,
+    })
 }
