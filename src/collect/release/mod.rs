@@ -14,7 +14,7 @@ mod steps;
 use std::{
     collections::HashMap,
     pin::pin,
-    sync::{Arc, Mutex, atomic::AtomicUsize},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -27,7 +27,6 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::outcome::{Left, Released};
-use self::rounds::FIRST_ROUND;
 use super::{
     batches::{Batches, Inbox},
     context::Context,
@@ -133,7 +132,6 @@ impl Releaser {
         context: &Context,
         stop: &CancellationToken,
     ) {
-        let size = AtomicUsize::new(FIRST_ROUND);
         let namespace = inbox.key().clone();
         let mut groups = FuturesUnordered::new();
         loop {
@@ -151,9 +149,9 @@ impl Releaser {
                         Some(()) = groups.next() => {}
                     }
                 };
-                let (namespace, size) = (&namespace, &size);
+                let namespace = &namespace;
                 groups.push(async move {
-                    let all = self.release_all(context, namespace, &requests, size, stop);
+                    let all = self.release_all(context, namespace, &requests, stop);
                     let all = all.await;
                     for (request, released) in requests.into_iter().zip(all) {
                         // Nobody waits any more when we are shutting down.

@@ -1,13 +1,10 @@
 //! Rounds of reservations that share a proof: which are marked, proven and deleted when.
 //!
-//! A round is as large as this server does in the time that a proof is good for. Nothing is decided
-//! here: a step that comes too late, or that we may not do any more, is left out.
+//! What the server does not do in the time that a proof is good for is proven again in the next round. Nothing is
+//! decided here: a step that comes too late, or that we may not do any more, is left out.
 
 use std::{
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Mutex, atomic::Ordering},
     time::Duration,
     vec,
 };
@@ -26,31 +23,23 @@ use crate::{collect::context::Context, lock::lock};
 
 /// Writes in flight at a time.
 const CONCURRENCY: usize = 16;
-/// A proof and the DELETEs that follow it take about so long: none of them comes late.
-const ROUND: Duration = Duration::from_millis(1_400);
+/// Reservations to a round: a quick server does them in a second, and on a slow one some come too late.
+const ROUND: usize = 250;
 /// No DELETE begins so long after the proof began; it is proven anew.
 const LATEST: Duration = Duration::from_millis(1_800);
 /// Where a whole round came too late, this many times as long as the proof and the reads after it took.
 const PATIENCE: f64 = 1.25;
-/// Fewest and most reservations to a round.
-const SMALLEST_ROUND: usize = 50;
-const LARGEST_ROUND: usize = 2_000;
-/// Reservations to the first round, before it is known how long they take: a quick server does them in
-/// a second, and on a slow one some come too late and are proven again.
-pub(super) const FIRST_ROUND: usize = 200;
 
 impl Releaser {
-    /// Removes those of all these requests, in rounds of the `learned` size, and learns it meanwhile.
+    /// Removes those of all these requests, in rounds.
     pub(super) async fn release_all(
         &self,
         context: &Context,
         namespace: &str,
         requests: &[Request],
-        learned: &AtomicUsize,
         stop: &CancellationToken,
     ) -> Vec<Released> {
         let gate = &context.gate;
-        let mut size = learned.load(Ordering::Relaxed);
         let mut outcomes = Outcomes::new(requests.len());
         let works = requests.iter().enumerate().flat_map(|(number, request)| {
             request.wanted.iter().map(move |wanted| Work {
@@ -67,7 +56,7 @@ impl Releaser {
         let mut late = Vec::new();
         let mut patient = false;
         loop {
-            let new: Vec<_> = found.by_ref().take(size - late.len()).collect();
+            let new: Vec<_> = found.by_ref().take(ROUND - late.len()).collect();
             if new.is_empty() && late.is_empty() {
                 break;
             }
@@ -83,19 +72,11 @@ impl Releaser {
             let marked = marked.await;
             late.extend(only_due(context, marked, &mut outcomes));
             let count = late.len();
-            let took;
-            (late, took) = self
+            late = self
                 .release_round(context, namespace, late, patient, &mut outcomes)
                 .await;
             patient |= count > 0 && late.len() == count;
-            // The time that a few take tells little of the time that many would.
-            let is_telling = 2 * count >= size || !late.is_empty();
-            if is_telling && gate.is_open() && !stop.is_cancelled() {
-                size = took.next_size();
-            }
-            size = late.len().max(size);
         }
-        learned.store(size, Ordering::Relaxed);
         outcomes.into_inner()
     }
 
@@ -143,7 +124,7 @@ impl Releaser {
     }
 
     /// Proves and removes some of them. Returns those whose turn came too late after the proof, which
-    /// may be all unless it is `patient`, and those that nobody may delete any more. Returns as well how long the parts took.
+    /// may be all unless it is `patient`, and those that nobody may delete any more.
     async fn release_round<'r>(
         &self,
         context: &Context,
@@ -151,7 +132,7 @@ impl Releaser {
         marked: Vec<Marked<'r>>,
         patient: bool,
         outcomes: &mut Outcomes,
-    ) -> (Vec<Marked<'r>>, Took) {
+    ) -> Vec<Marked<'r>> {
         // A reservation that is ripe later was proven too early.
         let now = context.clock.now();
         let (begun, proven, mut kept) = self.prove(context, marked, outcomes).await;
@@ -170,8 +151,6 @@ impl Releaser {
         } else {
             LATEST
         };
-        let reads = begun.elapsed();
-        let mut deletes = (0, Duration::ZERO);
         let proven = Pile::new(proven);
         let deleting = || async {
             let mut results = Vec::new();
@@ -184,17 +163,14 @@ impl Releaser {
                 let millis = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
                 let longest = &context.counters.longest_proof_age_ms;
                 longest.inner().fetch_max(millis, Ordering::Relaxed);
-                results.push(Ok((age, self.delete(context, namespace, one).await)));
+                results.push(Ok(self.delete(context, namespace, one).await));
             }
             results
         };
         for result in hands(deleting).await {
-            if let Ok((age, _)) = &result {
-                deletes = (deletes.0 + 1, deletes.1.max(age.saturating_sub(reads)));
-            }
             match result {
-                Ok((_, Ok(work))) => outcomes.deleted(work),
-                Ok((_, Err((work, left)))) => outcomes.leave(work, left),
+                Ok(Ok(work)) => outcomes.deleted(work),
+                Ok(Err((work, left))) => outcomes.leave(work, left),
                 Err(proven) => late.push(proven.into_marked()),
             }
         }
@@ -213,7 +189,7 @@ impl Releaser {
                 outcomes.leave(work, left);
             }
         }
-        (late, Took { reads, deletes })
+        late
     }
 }
 
@@ -238,30 +214,6 @@ fn only_due<'r>(
         }
     }
     due
-}
-
-/// How long the parts of a round took.
-struct Took {
-    /// From the begin of the proof to the end of the reads after it, however many reservations there are.
-    reads: Duration,
-    /// How many DELETEs began, and when the last one did, counted from then: one that is never answered says nothing of
-    /// the others.
-    deletes: (usize, Duration),
-}
-
-impl Took {
-    /// How many the next round may have.
-    fn next_size(&self) -> usize {
-        let (begun, took) = self.deletes;
-        // The first ones begin at once.
-        let Some(telling) = begun.checked_sub(CONCURRENCY).filter(|it| *it > 0) else {
-            return SMALLEST_ROUND;
-        };
-        let left = ROUND.saturating_sub(self.reads).max(self.reads / 5);
-        let next = telling as u128 * left.as_millis() / took.as_millis().max(1);
-        let next = usize::try_from(next).unwrap_or(LARGEST_ROUND);
-        next.clamp(SMALLEST_ROUND, LARGEST_ROUND)
-    }
 }
 
 /// Work that several tasks share: each takes the next item.
