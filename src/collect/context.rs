@@ -11,11 +11,12 @@ use ipgc_core::{
     breaker::Limits,
     definitions::Networks,
     evidence::{Ended, Policy},
-    judge::{Held, Unknown},
+    judge::{Held, Unknown, Verdict, judge},
     known::{Evidence, Known},
     node::Nodes,
     plan::Input,
     podref::PodRef,
+    pods::Others,
     pool::{ObservedPool, PoolKey, Row, RowContent, RowCount},
     text::excerpt,
     time::Moment,
@@ -154,6 +155,16 @@ impl Context {
     pub fn known(&self, podref: &PodRef, own: &[Arc<Ended>], here: RowCount) -> Known {
         let evidence = self.evidence();
         evidence.of(podref, own, here, self.freshness.is_fresh())
+    }
+
+    /// The verdict on a row by what the watch tells, whatever other pods have its address.
+    pub fn presume(&self, pool: &ObservedPool, row: &Row, known: &Known, now: Moment) -> Verdict {
+        let evidence = self.evidence();
+        let presence = evidence.presumption(row, known);
+        let none = Others::default();
+        evidence.with_facts(pool, row, known, &none, |facts| {
+            judge(pool, row, &presence, facts, &self.policy, now)
+        })
     }
 
     /// Whether this is news about a pool; told once, it is none any more.

@@ -17,14 +17,14 @@ use ipgc_core::{
     address::Range,
     definitions::{Networks, Scope, may_be_reserved},
     id::is_uid,
-    judge::{Held, Stale, Verdict, in_use, judge},
+    judge::{Held, Stale, Unknown, Verdict, in_use},
     known::{Evidence, Known, Overlaps},
     names::KnownNetworks,
     networks::StatusEntry,
     plan::Found,
     podref::PodRef,
-    pods::{Others, RowGlance},
-    pool::{Glance, KEEP_ANNOTATION, ObservedPool, PoolKey, Row, RowContent, RowCount},
+    pods::RowGlance,
+    pool::{Glance, KEEP_ANNOTATION, ObservedPool, PoolKey, RowContent, RowCount},
     reservation::Reservation,
     text::excerpt,
     time::Moment,
@@ -47,12 +47,12 @@ pub struct Look<'l> {
     namespace: Option<&'l str>,
     found: HashMap<PodRef, Found>,
     report: SweepReport,
-    /// Reservations that no pod reports, by namespace.
-    lone: HashMap<String, Vec<Lone>>,
+    /// Reservations that no pod reports, and whose they are, by namespace.
+    lone: HashMap<String, Vec<(PodRef, Reservation)>>,
     /// Whose these are, and of each the rows that were seen since: in which of the places, with which address.
     owners: HashMap<PodRef, Vec<(usize, IpAddr)>>,
-    /// Rows that may be left of an earlier sandbox of a pod that lives.
-    left: HashMap<PodRef, Vec<Left>>,
+    /// Rows, with their pools, that may be left of an earlier sandbox of a pod that lives.
+    left: HashMap<PodRef, Vec<(PoolKey, RowContent)>>,
     /// All pools that were read.
     places: Vec<Place>,
     candidates: Vec<Candidate>,
@@ -62,24 +62,14 @@ pub struct Look<'l> {
     slices: HashMap<PoolKey, Box<str>>,
 }
 
-/// A row that may be left of an earlier sandbox of a pod that lives.
-struct Left {
-    pool: PoolKey,
-    row: RowContent,
-}
-
-/// A reservation that no pod reports.
-struct Lone {
-    reservation: Reservation,
-    owner: PodRef,
-}
-
 struct Place {
-    key: PoolKey,
+    tally: PoolTally,
     uid: String,
     range: Option<Range>,
     /// The networks of its reservations.
     networks: Networks,
+    /// Stale rows whose pod's end nobody watched.
+    suspect: usize,
 }
 
 /// So many candidates are looked at together, and those of a pool.
@@ -151,7 +141,7 @@ impl<'l> Look<'l> {
                 self.owners.entry(owner.clone()).or_default();
                 let namespace = reservation.namespace.clone();
                 let lone = self.lone.entry(namespace).or_default();
-                lone.push(Lone { reservation, owner });
+                lone.push((owner, reservation));
             }
             page = next;
         }
@@ -166,7 +156,6 @@ impl<'l> Look<'l> {
         let context = self.context;
         let mut next = Some(first_page());
         while let Some(params) = next {
-            let mut held = 0;
             // Asked once for the page, when its first row is there: rows are seen no earlier than that.
             let mut asked = None;
             // The networks of the pool whose rows are read.
@@ -190,16 +179,13 @@ impl<'l> Look<'l> {
                 let networks = networks.as_ref().map(|(_, networks)| networks);
                 // The report of a pod says nothing of a ResourceClaim.
                 let is_of_claim = context.pools.reads_claims() && row.sandbox.is_some_and(is_uid);
-                let keep = networks.is_none_or(|it| {
+                networks.is_none_or(|it| {
                     let is_live = is_live(&mut evidence, it, row, fresh, now);
                     !is_live || is_of_claim
-                });
-                held += usize::from(!keep);
-                keep
+                })
             });
             let page = page.await?;
             context.pulse.beat();
-            self.report.words.add_live(held);
             next = page.next;
             for pool in page.pools {
                 match pool {
@@ -229,45 +215,41 @@ impl<'l> Look<'l> {
         self.report.pools += 1;
         self.report.rows += pool.total_rows;
         self.tell_unclear_exemption(pool);
-        self.places.push(Place {
-            key: pool.key().clone(),
-            uid: pool.uid().to_owned(),
-            range: pool.range,
-            networks: self.context.networks_of(pool),
-        });
-        let rows = RowCount::by_podref(pool.rows());
-        let mut known = HashMap::<PodRef, Known>::new();
+        let at = self.places.len();
         let passed_over = pool.total_rows - pool.rows().len();
         let mut tally = PoolTally::new(pool.key().clone(), passed_over);
+        let rows = RowCount::by_podref(pool.rows());
+        let mut known = HashMap::<PodRef, Known>::new();
         for row in pool.rows() {
-            let Ok(content) = row.content() else {
-                let verdict = self.judge_unreadable(pool, row);
-                self.report.count(&verdict);
-                tally.count(&verdict, Duration::ZERO);
-                continue;
+            let content = match row.content() {
+                Ok(content) => content,
+                Err(reason) => {
+                    let reason = Unknown::Unreadable(reason.clone());
+                    self.context.report_unknown(pool, row, &reason);
+                    tally.count(&Verdict::Unknown(reason), Duration::ZERO);
+                    continue;
+                }
             };
             let podref = &content.podref;
             if let Some(rows) = self.owners.get_mut(podref) {
-                rows.push((self.places.len() - 1, content.address));
+                rows.push((at, content.address));
             }
             let known = known.entry(podref.clone()).or_insert_with(|| {
                 let here = rows.get(podref.as_str()).copied().unwrap_or_default();
                 self.context.known(podref, &[], here)
             });
-            let verdict = self.judge(pool, row, known, now);
-            if let Verdict::Stale(stale) = verdict {
-                let seen = self.context.evidence().first_seen.see(pool.uid(), row, now);
-                self.candidates.push(Candidate {
-                    place: self.places.len() - 1,
-                    row: content.clone(),
-                    stale,
-                    known_for: now.since(seen.first),
-                });
-                continue;
-            }
-            self.report.count(&verdict);
-            tally.count(&verdict, Duration::ZERO);
-            match verdict {
+            let verdict = self.context.presume(pool, row, known, now);
+            match &verdict {
+                Verdict::Stale(stale) => {
+                    let seen = self.context.evidence().first_seen.see(pool.uid(), row, now);
+                    self.candidates.push(Candidate {
+                        place: at,
+                        row: content.clone(),
+                        stale: stale.clone(),
+                        known_for: now.since(seen.first),
+                    });
+                    continue;
+                }
                 Verdict::Held(held) => {
                     // A row that waits longer than from sweep to sweep must not be forgotten.
                     let mut evidence = self.context.evidence();
@@ -276,31 +258,23 @@ impl<'l> Look<'l> {
                     if matches!(held, Held::Drift | Held::Unused) {
                         // A look at all of its rows may tell more.
                         let left = self.left.entry(podref.clone()).or_default();
-                        left.push(Left {
-                            pool: pool.key().clone(),
-                            row: content.clone(),
-                        });
+                        left.push((pool.key().clone(), content.clone()));
                     }
                 }
-                Verdict::Unknown(reason) => self.context.report_unknown(pool, row, &reason),
-                Verdict::Stale(_) => {}
+                Verdict::Unknown(reason) => self.context.report_unknown(pool, row, reason),
             }
+            tally.count(&verdict, Duration::ZERO);
         }
-        self.report.by_pool.push(tally);
+        self.places.push(Place {
+            tally,
+            uid: pool.uid().to_owned(),
+            range: pool.range,
+            networks: self.context.networks_of(pool),
+            suspect: 0,
+        });
         if self.candidates.len() >= CANDIDATES {
             self.judge_candidates();
         }
-    }
-
-    /// The verdict on a row by what the watch tells, whatever other pods have its address.
-    fn judge(&self, pool: &ObservedPool, row: &Row, known: &Known, now: Moment) -> Verdict {
-        let context = self.context;
-        let evidence = context.evidence();
-        let presence = evidence.presumption(row, known);
-        let none = Others::default();
-        evidence.with_facts(pool, row, known, &none, |facts| {
-            judge(pool, row, &presence, facts, &context.policy, now)
-        })
     }
 
     /// Rows that nobody needs for their own pods may be the addresses of others. All pods are gone
@@ -317,17 +291,12 @@ impl<'l> Look<'l> {
                 stale,
                 known_for,
             } = candidate;
-            let Place {
-                key,
-                uid,
-                range,
-                networks,
-            } = &self.places[place];
+            let place = &mut self.places[place];
             let held = {
                 let evidence = context.evidence();
                 let scope = Scope {
-                    networks,
-                    range: *range,
+                    networks: &place.networks,
+                    range: place.range,
                     definitions: &evidence.definitions,
                 };
                 let others = others.of(&row);
@@ -336,27 +305,18 @@ impl<'l> Look<'l> {
                     .extend(ends.map(|other| other.pod.podref.clone()));
                 in_use(&row, &others, &scope)
             };
+            let key = &place.tally.key;
             if let Some(held) = &held {
-                context.report_in_use(key, uid, &row, held);
+                context.report_in_use(key, &place.uid, &row, held);
             }
             let verdict = held.map_or(Verdict::Stale(stale), Verdict::Held);
-            self.report.count(&verdict);
-            self.report.by_pool[place].count(&verdict, known_for);
-            let Verdict::Stale(stale) = verdict else {
-                continue;
-            };
-            if !stale.clearance.watched {
-                self.report.suspect += 1;
-                match self.report.suspect_pools.last_mut() {
-                    Some((pool, _, suspect)) if pool == key => *suspect += 1,
-                    _ => self
-                        .report
-                        .suspect_pools
-                        .push((key.clone(), uid.clone(), 1)),
-                }
+            if let Verdict::Stale(stale) = &verdict {
+                self.report.count_stale(stale);
+                place.suspect += usize::from(!stale.clearance.watched);
+                let found = self.found.entry(row.podref.clone()).or_default();
+                found.in_pool(key.clone());
             }
-            let found = self.found.entry(row.podref.clone()).or_default();
-            found.in_pool(key.clone());
+            place.tally.count(&verdict, known_for);
         }
     }
 
@@ -370,17 +330,9 @@ impl<'l> Look<'l> {
         }
     }
 
-    fn judge_unreadable(&self, pool: &ObservedPool, row: &Row) -> Verdict {
-        let reason = row.content().err().cloned();
-        let reason = reason.unwrap_or(ipgc_core::pool::Unreadable::Shape);
-        let reason = ipgc_core::judge::Unknown::Unreadable(reason);
-        self.context.report_unknown(pool, row, &reason);
-        Verdict::Unknown(reason)
-    }
-
     /// All pools that were read.
     pub fn pools(&self) -> impl Iterator<Item = &PoolKey> {
-        self.places.iter().map(|place| &place.key)
+        self.places.iter().map(|place| &place.tally.key)
     }
 
     /// The networks that the pools name.
@@ -395,13 +347,22 @@ impl<'l> Look<'l> {
     /// All pools, and whether their range overlaps another's in the same network.
     pub fn overlaps(&self) -> Overlaps {
         let places = self.places.iter();
-        Overlaps::of(places.map(|place| (&place.key, place.range, &place.networks)))
+        Overlaps::of(places.map(|place| (&place.tally.key, place.range, &place.networks)))
     }
 
     /// The findings, and the numbers.
     pub fn end(mut self) -> (BTreeMap<PodRef, Found>, SweepReport) {
         let awaited = std::mem::take(&mut self.awaited);
         self.context.evidence().pods.set_awaited(awaited);
+        for place in self.places {
+            if place.suspect > 0 {
+                let suspect = (place.tally.key.clone(), place.uid, place.suspect);
+                self.report.suspect_pools.push(suspect);
+                self.report.suspect += place.suspect;
+            }
+            self.report.words.add(place.tally.words);
+            self.report.by_pool.push(place.tally);
+        }
         (self.found.into_iter().collect(), self.report)
     }
 }

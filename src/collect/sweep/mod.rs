@@ -28,21 +28,10 @@ use tracing::{info, warn};
 use self::look::Look;
 pub use self::report::{NODES_SHOWN, SweepReport};
 use super::{context::Context, gate::Access, pool_api::ObserveError};
-use crate::{backoff::Backoff, calls::CallError, chance, clock::wall};
+use crate::{backoff::Backoff, chance, clock::wall};
 
 /// Shortest time from the end of a sweep to the beginning of the next, however often a sweep is asked for.
 const PAUSE: Duration = Duration::from_secs(10);
-
-/// Why a sweep failed.
-#[derive(Debug, thiserror::Error)]
-enum SweepError {
-    /// A page of pools could not be read: the rest is left to the next sweep.
-    #[error("pools cannot be read: {0}")]
-    Pools(ObserveError),
-    /// A page of reservations could not be read: reservations without a row are left to the next sweep.
-    #[error("reservations cannot be listed: {0}")]
-    Reservations(CallError),
-}
 
 /// How the sweeps go.
 #[derive(Clone, Debug, Default)]
@@ -120,8 +109,9 @@ impl Sweeper {
         }
     }
 
-    /// Without reservations the rows are swept all the same, and the sweep has failed.
-    async fn sweep(&self, begun: Moment) -> Result<SweepReport, SweepError> {
+    /// Without reservations the rows are swept all the same, and the sweep has failed: those without a row are left to the
+    /// next one.
+    async fn sweep(&self, begun: Moment) -> Result<SweepReport, String> {
         let gate = &self.context.gate;
         let namespace = self.namespace.as_deref();
         let (slices, listed) = match self.context.pools.slices(namespace).await {
@@ -151,20 +141,21 @@ impl Sweeper {
         self.context.evidence().pods.begin_sweep();
         let mut look = Look::new(&self.context, namespace, slices);
         let reservations = look.at_reservations().await;
+        let unread = |error: ObserveError| format!("pools cannot be read: {error}");
         if let Err(error) = look.at_pools().await {
             if let ObserveError::Call(call) = &error
                 && call.answer() == Answer::Forbidden
             {
                 gate.refused(Access::Read, "list pools", call);
             }
-            return Err(SweepError::Pools(error));
+            return Err(unread(error));
         }
         {
             let evidence = &mut *self.context.evidence();
             evidence.networks = look.networks();
             evidence.pools = KnownPools::new(namespace, look.pools(), listed);
         }
-        look.again().await.map_err(SweepError::Pools)?;
+        look.again().await.map_err(unread)?;
         match &reservations {
             Ok(()) => gate.read(),
             Err(call) if call.answer() == Answer::Forbidden => {
@@ -193,8 +184,10 @@ impl Sweeper {
         }
         report.breaker_open = self.assess(&report, begun);
         self.context.plan(Input::Found(found)).await;
-        reservations.map_err(SweepError::Reservations)?;
-        Ok(report)
+        match reservations {
+            Ok(()) => Ok(report),
+            Err(error) => Err(format!("reservations cannot be listed: {error}")),
+        }
     }
 
     /// Whether the breaker is open by what the sweep found.

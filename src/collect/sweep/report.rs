@@ -56,19 +56,11 @@ pub struct SweepReport {
 pub struct Words([usize; Word::ALL.len()]);
 
 impl Words {
-    fn live(rows: usize) -> Self {
-        let mut words = Self::default();
-        words.add_live(rows);
-        words
-    }
-
-    /// Rows that were passed over, since a pod reports them.
-    pub(super) fn add_live(&mut self, rows: usize) {
-        self.0[Word::Live as usize] += rows;
-    }
-
-    fn count(&mut self, verdict: &Verdict) {
-        self.0[verdict.word() as usize] += 1;
+    /// Those of another pool.
+    pub(super) fn add(&mut self, others: Self) {
+        for (rows, others) in self.0.iter_mut().zip(others.0) {
+            *rows += others;
+        }
     }
 
     /// The rows with this word.
@@ -93,18 +85,20 @@ pub struct PoolTally {
 impl PoolTally {
     /// A pool of which this many rows were passed over, since a pod that lives reports them.
     pub(super) fn new(key: PoolKey, passed_over: usize) -> Self {
+        let mut words = Words::default();
+        words.0[Word::Live as usize] = passed_over;
         Self {
             key,
             // Definitions are asked when all pools are read.
             size: None,
-            words: Words::live(passed_over),
+            words,
             oldest_stale: Duration::ZERO,
         }
     }
 
     /// A row that is known to be stale for `known`, if it is.
     pub(super) fn count(&mut self, verdict: &Verdict, known: Duration) {
-        self.words.count(verdict);
+        self.words.0[verdict.word() as usize] += 1;
         if verdict.word() == Word::Stale {
             self.oldest_stale = self.oldest_stale.max(known);
         }
@@ -129,14 +123,7 @@ impl SweepReport {
         held_by
     }
 
-    pub(super) fn count(&mut self, verdict: &Verdict) {
-        self.words.count(verdict);
-        if let Verdict::Stale(stale) = verdict {
-            self.count_stale(stale);
-        }
-    }
-
-    fn count_stale(&mut self, stale: &Stale) {
+    pub(super) fn count_stale(&mut self, stale: &Stale) {
         let key = (stale.clearance.grade.as_str(), stale.cause.as_str());
         *self.stale_by.entry(key).or_default() += 1;
         if stale.clearance.endless.is_some() {

@@ -20,16 +20,13 @@ use std::{
 use ipgc_core::{
     batch::Batch,
     cases::Outcome,
-    definitions::Networks,
     names::KnownNetworks,
     patch::{Answer, FreePatch, MAX_ROWS},
     plan::Input,
     podref::PodRef,
     pool::{ObservedPool, PoolKey, Row, RowContent, RowCount},
-    time::Moment,
     work::{Removed, Works},
 };
-use jiff::Timestamp;
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
@@ -46,19 +43,6 @@ const LOOK_FOR_ACK: Duration = Duration::from_mins(1);
 /// Leases stay of interest for so long after the wait of a row: its free is not instant.
 const LINGER: Duration = Duration::from_secs(30);
 
-/// Why a turn ended early.
-enum Failure {
-    /// Another copy leads.
-    StandBy,
-    Retry {
-        reason: String,
-        at_least: Duration,
-    },
-    Postponed(Duration),
-    /// The server refuses to change this pool, and nothing is sent until then.
-    Refused(Moment),
-}
-
 /// Works for all cases of a batch, and gives them back in its `answers`.
 pub async fn work(
     context: &Arc<Context>,
@@ -69,7 +53,8 @@ pub async fn work(
 ) {
     let pool = batch.pool.clone();
     let mut turn = Turn::new(context, stop, &pool, batch);
-    let freed = turn.free_rows().await;
+    // The outcome of all that have rows, beside their own.
+    let all = turn.free_rows().await.err().unwrap_or(Outcome::Done);
     turn.report_freed();
     let tell = |answer| {
         // Nobody listens any more when we are shutting down.
@@ -79,16 +64,16 @@ pub async fn work(
         pool: pool.clone(),
         took: turn.took,
     });
-    if let Err(Failure::StandBy) = freed {
+    if turn.stands_by {
         // The planner looks at others meanwhile: what is seen early is known when it is our turn.
         context.gate.stood_by(stop).await;
     }
     // A case that waits for a moment or a node does not miss it for the reservations of others.
     let without = turn.batch.take_without_reservations();
-    tell(turn.finish(without, &freed));
+    tell(turn.finish(without, &all));
     turn.free_reservations(releaser).await;
     let left = std::mem::take(&mut turn.batch.works);
-    tell(turn.finish(left, &freed));
+    tell(turn.finish(left, &all));
 }
 
 struct Turn<'t> {
@@ -107,19 +92,16 @@ struct Turn<'t> {
     refused: HashSet<Box<str>>,
     /// Rows found to be gone in this turn, with their owners.
     freed: Vec<(PodRef, Removed)>,
-    pool_uid: String,
-    /// The networks of the pool's reservations, as the pool itself tells.
-    networks: Arc<Networks>,
+    /// The pool as it was observed last, if it was there.
+    pool: Option<Arc<ObservedPool>>,
     /// The known networks, which tell the network of a reservation without a row.
     known: KnownNetworks,
     /// The sandboxes of the rows that were observed, by owner and address.
     sandboxes: HashMap<(PodRef, IpAddr), Box<str>>,
     /// Whether the pool was observed, or is gone: nothing is known of its rows otherwise.
     is_observed: bool,
-    /// When a person acknowledged what the breaker found.
-    acknowledged: Option<Timestamp>,
-    /// The reservations without a row that a person exempted, by their addresses.
-    exempt: HashSet<IpAddr>,
+    /// Whether rows may go, and another copy leads.
+    stands_by: bool,
     /// How long the requests on the pool took.
     took: Duration,
     /// How often the API server's data had gone back in time when the turn began.
@@ -144,29 +126,27 @@ impl<'t> Turn<'t> {
             limit: MAX_ROWS,
             refused: HashSet::new(),
             freed: Vec::new(),
-            pool_uid: String::new(),
-            networks: Arc::default(),
+            pool: None,
             known: KnownNetworks::default(),
             sandboxes: HashMap::new(),
             is_observed: false,
-            acknowledged: None,
-            exempt: HashSet::new(),
+            stands_by: false,
             took: Duration::ZERO,
             epoch: context.history.epoch(),
         }
     }
 
     /// Observes and removes until nothing is left that may go now.
-    async fn free_rows(&mut self) -> Result<(), Failure> {
+    async fn free_rows(&mut self) -> Result<(), Outcome> {
         for _ in 0..MAX_ROUNDS {
             if self.stop.is_cancelled() {
-                return Err(Failure::Postponed(Duration::ZERO));
+                return Err(Outcome::Postponed(Duration::ZERO));
             }
             self.outcomes.clear();
             // While we are refused, all come back at one moment, and one of them tries.
             let wait = self.context.gate.wait();
             if !wait.is_zero() {
-                return Err(Failure::Postponed(wait));
+                return Err(Outcome::Postponed(wait));
             }
             let Some(observed) = self.observe().await? else {
                 self.freed.extend(self.batch.confirm_all());
@@ -184,7 +164,7 @@ impl<'t> Turn<'t> {
             let ticket = observed.begin_proof();
             let proof = self.context.prover.prove(ticket, &due, has_claims).await;
             if self.stop.is_cancelled() {
-                return Err(Failure::Postponed(Duration::ZERO));
+                return Err(Outcome::Postponed(Duration::ZERO));
             }
             let mut known = self.known(&observed);
             known.retain(|podref, _| due.contains_key(podref));
@@ -202,19 +182,23 @@ impl<'t> Turn<'t> {
                 return Ok(());
             }
             if !self.context.gate.leads() {
-                return Err(Failure::StandBy);
+                self.stands_by = true;
+                // It waits first; what it found is old then.
+                return Err(Outcome::Postponed(Duration::ZERO));
             }
             if let Some(until) = self.context.refusals.until(|| self.right()) {
-                return Err(Failure::Refused(until));
+                return Err(Outcome::not_before(until));
             }
             // A proof from the time before is worth nothing.
             if self.context.history.epoch() != self.epoch {
-                return Err(Failure::Postponed(Duration::ZERO));
+                return Err(Outcome::Postponed(Duration::ZERO));
             }
             let patch = FreePatch::new(&proof, releases);
             let context = self.context;
+            // As the pool itself tells.
+            let networks = context.networks_of(&observed).into();
             self.batch
-                .note_attempt(patch.releases(), &self.networks, |podref| {
+                .note_attempt(patch.releases(), &networks, |podref| {
                     let known = context.known(podref, &[], RowCount::default());
                     known.living.map(|it| it.uid)
                 });
@@ -236,14 +220,12 @@ impl<'t> Turn<'t> {
                 Err(error) => self.take_refusal(&error, &patch).await?,
             }
         }
-        Err(Failure::Retry {
-            reason: "the pool changes all the time".to_owned(),
-            at_least: Duration::ZERO,
-        })
+        let reason = "the pool changes all the time".to_owned();
+        Err(Outcome::retry(reason, Duration::ZERO))
     }
 
     /// Reads the pool; `None` when it is gone, and all rows with it.
-    async fn observe(&mut self) -> Result<Option<ObservedPool>, Failure> {
+    async fn observe(&mut self) -> Result<Option<Arc<ObservedPool>>, Outcome> {
         self.is_observed = false;
         if !self.batch.orphans().is_empty() {
             self.known = self.context.evidence().known_networks();
@@ -259,16 +241,12 @@ impl<'t> Turn<'t> {
         match observed {
             Ok(Some(observed)) => {
                 self.is_observed = true;
-                observed.uid().clone_into(&mut self.pool_uid);
-                self.networks = self.context.networks_of(&observed).into();
-                self.acknowledged = observed.acknowledged;
-                let orphans = self.batch.orphans().into_iter();
-                let addresses = orphans.filter_map(|(_, name)| Some(self.place_of(&name)?.1));
-                self.exempt = addresses.filter(|it| observed.exempts(*it)).collect();
                 let rows = observed.rows().iter().filter_map(|row| row.content().ok());
                 let of = |row: &RowContent| (row.podref.clone(), row.address);
                 let sandboxes = rows.map(|row| (of(row), row.sandbox.clone()));
                 self.sandboxes = sandboxes.collect();
+                let observed = Arc::new(observed);
+                self.pool = Some(Arc::clone(&observed));
                 Ok(Some(observed))
             }
             Ok(None) => {
@@ -279,10 +257,8 @@ impl<'t> Turn<'t> {
             Err(ObserveError::Unreadable(reason)) => {
                 // No API server sends such a pool; what spoiled it may pass.
                 self.context.counters.pools_unreadable.inc();
-                Err(Failure::Retry {
-                    reason: format!("could not observe pool {}: {reason}", self.key),
-                    at_least: Duration::ZERO,
-                })
+                let reason = format!("could not observe pool {}: {reason}", self.key);
+                Err(Outcome::retry(reason, Duration::ZERO))
             }
             Err(ObserveError::Call(error)) => {
                 Err(self.failure(Access::Read, "observe the pool", &error))
@@ -328,14 +304,19 @@ impl<'t> Turn<'t> {
     }
 
     /// The server refuses what the pool would be without these rows.
-    fn refuse_all(&mut self, patch: &FreePatch<'_>, reason: &str) -> Failure {
+    fn refuse_all(&mut self, patch: &FreePatch<'_>, reason: &str) -> Outcome {
         self.batch.forget_attempt(patch.releases());
         if self.report_refused(reason) {
             let rows = patch.releases().len();
             self.context.counters.frees_refused.inc_by(rows as u64);
             warn!(pool = %self.key, rows, reason, "the server refuses to free rows");
         }
-        Failure::Refused(self.context.refusals.refused(self.right()))
+        Outcome::not_before(self.context.refusals.refused(self.right()))
+    }
+
+    /// The uid of the pool, if it was there.
+    fn uid(&self) -> &str {
+        self.pool.as_ref().map_or("", |pool| pool.uid())
     }
 
     fn right(&self) -> Right {
@@ -347,7 +328,7 @@ impl<'t> Turn<'t> {
         &mut self,
         error: &CallError,
         patch: &FreePatch<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Outcome> {
         match error.answer() {
             // The pool is gone, and the next observation says so.
             Answer::Gone if error.is_absence_of::<IpPool>(&self.key.name) => Ok(()),
@@ -381,27 +362,27 @@ impl<'t> Turn<'t> {
         }
     }
 
-    fn failure(&self, access: Access, what: &str, error: &CallError) -> Failure {
+    /// A request failed. If we may not send it, nothing more is written for a while.
+    fn failure(&self, access: Access, what: &str, error: &CallError) -> Outcome {
         if error.answer() == Answer::Forbidden {
             self.context.gate.refused(access, what, error);
-            return Failure::Postponed(self.context.gate.wait());
         }
-        Failure::Retry {
-            reason: format!("could not {what}: {error}"),
-            at_least: error.retry_after().unwrap_or(Duration::ZERO),
+        let reason = format!("could not {what}: {error}");
+        self.retry(reason, error.retry_after().unwrap_or_default())
+    }
+
+    /// A failure, or no failure but a refusal, after which all has to wait.
+    fn retry(&self, reason: String, at_least: Duration) -> Outcome {
+        let wait = self.context.gate.wait();
+        if wait.is_zero() {
+            Outcome::retry(reason, at_least)
+        } else {
+            Outcome::Postponed(wait)
         }
     }
 
-    /// Each of these cases, with its outcome.
-    fn finish(&self, works: Works, freed: &Result<(), Failure>) -> Input {
-        let common = match freed {
-            Ok(()) => Outcome::Done,
-            Err(Failure::Retry { reason, at_least }) => Outcome::retry(reason.clone(), *at_least),
-            Err(Failure::Postponed(wait)) => Outcome::Postponed(*wait),
-            Err(Failure::Refused(until)) => Outcome::not_before(*until),
-            // It has waited; what it found is old by now.
-            Err(Failure::StandBy) => Outcome::Postponed(Duration::ZERO),
-        };
+    /// Each of these cases, with its outcome and what becomes of `all`.
+    fn finish(&self, works: Works, all: &Outcome) -> Input {
         let owners: HashSet<_> = self.sandboxes.keys().map(|(owner, _)| owner).collect();
         let outcome = |podref: &PodRef| {
             let own = self.outcomes.get(podref).cloned();
@@ -410,24 +391,13 @@ impl<'t> Turn<'t> {
             if self.is_observed && !owners.contains(podref) {
                 return own;
             }
-            own.and(common.clone())
+            own.and(all.clone())
         };
         let cases = works.into_iter().map(|(podref, work)| {
             let outcome = outcome(&podref);
             (podref, work, outcome)
         });
         Input::CasesDone(self.key.clone(), cases.collect())
-    }
-
-    /// A failure, or no failure but a refusal, after which all has to wait.
-    fn failed(&mut self, podref: &PodRef, reason: String, at_least: Duration) {
-        let wait = self.context.gate.wait();
-        let outcome = if wait.is_zero() {
-            Outcome::retry(reason, at_least)
-        } else {
-            Outcome::Postponed(wait)
-        };
-        self.outcome(podref, outcome);
     }
 
     fn outcome(&mut self, podref: &PodRef, outcome: Outcome) {

@@ -58,7 +58,7 @@ impl Turn<'_> {
             of_pool.push((row.address, row.podref.clone()));
         }
         if !of_pool.is_empty() {
-            events.pool_collected(self.key, &self.pool_uid, &of_pool);
+            events.pool_collected(self.key, self.uid(), &of_pool);
         }
     }
 
@@ -67,7 +67,7 @@ impl Turn<'_> {
     fn known_since(&self, podref: &PodRef, removed: &Removed) -> Option<Moment> {
         let seen = || {
             let evidence = self.context.evidence();
-            evidence.first_seen.first(&self.pool_uid, &removed.key)
+            evidence.first_seen.first(self.uid(), &removed.key)
         };
         let last = self.batch.ends(podref).last();
         last.map(|ended| ended.at).or_else(seen)
@@ -84,10 +84,10 @@ impl Turn<'_> {
 
     /// The server refuses to change the pool: an event, once for each cause and hour. Whether it is told now.
     pub(super) fn report_refused(&self, reason: &str) -> bool {
-        let news = self.context.is_refusal_to_be_told(&self.pool_uid, reason);
+        let news = self.context.is_refusal_to_be_told(self.uid(), reason);
         if news {
             let events = &self.context.events;
-            events.pool_refused(self.key, &self.pool_uid, reason);
+            events.pool_refused(self.key, self.uid(), reason);
         }
         news
     }
@@ -102,7 +102,7 @@ impl Turn<'_> {
     ) {
         let held_by = names(nodes);
         let news = format!("held/{key}/{held_by}");
-        if self.context.is_to_be_told(&self.pool_uid, &news) {
+        if self.context.is_to_be_told(self.uid(), &news) {
             self.context.counters.rows_held.inc();
             let key = excerpt(key);
             let grade = held.grade.as_str();
@@ -113,13 +113,7 @@ impl Turn<'_> {
             };
             warn!(pool = %self.key, key, %podref, grade, nodes = held_by, "{until}");
             let events = &self.context.events;
-            events.held_unfenced(
-                self.key,
-                &self.pool_uid,
-                podref,
-                nodes,
-                held.endless.is_some(),
-            );
+            events.held_unfenced(self.key, self.uid(), podref, nodes, held.endless.is_some());
         }
     }
 
@@ -129,7 +123,7 @@ impl Turn<'_> {
             let row = release.content();
             if self
                 .context
-                .is_news(&self.pool_uid, &format!("dry/{}", release.row().key()))
+                .is_news(self.uid(), &format!("dry/{}", release.row().key()))
             {
                 self.context.counters.rows_would_free.inc();
                 info!(

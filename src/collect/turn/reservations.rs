@@ -12,7 +12,6 @@ use ipgc_core::{
     fact::Fact,
     judge::{Verdict, judge_orphan},
     names::split,
-    patch::Answer,
     podref::PodRef,
     pool::{InterfaceTag, RowContent, RowCount},
     reservation::Reservation,
@@ -21,14 +20,11 @@ use ipgc_core::{
 use tracing::{debug, info};
 
 use super::Turn;
-use crate::{
-    calls::CallError,
-    collect::{
-        gate::Access,
-        pool_api::ObserveError,
-        release::{Left, Releaser},
-        second_look::second_look,
-    },
+use crate::collect::{
+    gate::Access,
+    pool_api::ObserveError,
+    release::{Left, Releaser},
+    second_look::second_look,
 };
 
 impl Turn<'_> {
@@ -59,7 +55,7 @@ impl Turn<'_> {
                 let address = wanted.row.address;
                 if self
                     .context
-                    .is_news(&self.pool_uid, &format!("reserved/{address}"))
+                    .is_news(self.uid(), &format!("reserved/{address}"))
                 {
                     let podref = &wanted.row.podref;
                     info!(pool = %self.key, %address, %podref, "would free reservation");
@@ -102,7 +98,7 @@ impl Turn<'_> {
                 }
                 Left::Failed(reason, at_least) => {
                     let reason = format!("could not release a reservation: {reason}");
-                    self.failed(&podref, reason, at_least);
+                    self.outcome(&podref, self.retry(reason, at_least));
                 }
                 Left::Claimed(address) => {
                     waiting.insert((podref, address));
@@ -165,8 +161,9 @@ impl Turn<'_> {
         let others = self.context.evidence().pods.others(rows.iter());
         let known = known.collect();
         if let Err(error) = self.read_nodes(&known, &others).await {
+            let failure = self.failure(Access::Read, "read nodes", &error);
             for (podref, _) in orphans {
-                self.not_read(&podref, "nodes", &error);
+                self.outcome(&podref, failure.clone());
             }
             return wanted;
         }
@@ -189,8 +186,9 @@ impl Turn<'_> {
                 }
             }
             Err(error) => {
+                let failure = self.failure(Access::Read, "read reservations", &error);
                 for (podref, _) in orphans {
-                    self.not_read(&podref, "reservations", &error);
+                    self.outcome(&podref, failure.clone());
                 }
             }
         }
@@ -217,30 +215,19 @@ impl Turn<'_> {
                 wanted.fact == Fact::Taken
                     || networks.all(|network| !found.has_row(namespace, network, address))
             }),
-            Err(ObserveError::Call(error)) => {
+            Err(error) => {
+                let failure = match error {
+                    ObserveError::Call(error) => self.failure(Access::Read, "read pools", &error),
+                    ObserveError::Unreadable(reason) => {
+                        let reason = format!("could not read pools: {reason}");
+                        self.retry(reason, Duration::ZERO)
+                    }
+                };
                 for wanted in std::mem::take(wanted) {
-                    self.not_read(&wanted.row.podref, "pools", &error);
-                }
-            }
-            Err(error @ ObserveError::Unreadable(_)) => {
-                for wanted in std::mem::take(wanted) {
-                    self.failed(
-                        &wanted.row.podref,
-                        format!("could not read pools: {error}"),
-                        Duration::ZERO,
-                    );
+                    self.outcome(&wanted.row.podref, failure.clone());
                 }
             }
         }
-    }
-
-    fn not_read(&mut self, podref: &PodRef, what: &str, error: &CallError) {
-        if error.answer() == Answer::Forbidden {
-            let gate = &self.context.gate;
-            gate.refused(Access::Read, &format!("read {what}"), error);
-        }
-        let at_least = error.retry_after().unwrap_or_default();
-        self.failed(podref, format!("could not read {what}: {error}"), at_least);
     }
 
     fn orphan(&mut self, podref: &PodRef, found: &Reservation) -> Option<Wanted> {
@@ -250,7 +237,8 @@ impl Turn<'_> {
         if found.owner() != podref.as_str() || (has_row && !found.is_claimed()) {
             return None;
         }
-        if self.exempt.contains(&address) && !found.is_claimed() {
+        let is_exempt = self.pool.as_ref().is_some_and(|it| it.exempts(address));
+        if is_exempt && !found.is_claimed() {
             return None;
         }
         let now = self.context.clock.now();
@@ -276,7 +264,7 @@ impl Turn<'_> {
             Verdict::Held(reason) => {
                 debug!(pool = %self.key, reservation = found.name, %reason, "held");
                 let context = &self.context;
-                context.report_in_use(self.key, &self.pool_uid, &row, &reason);
+                context.report_in_use(self.key, self.uid(), &row, &reason);
                 return None;
             }
             Verdict::Unknown(reason) => {
@@ -289,7 +277,8 @@ impl Turn<'_> {
             return None;
         }
         if !found.is_claimed() {
-            let (since, acknowledged) = (sighting.first, self.acknowledged);
+            let acknowledged = self.pool.as_ref().and_then(|it| it.acknowledged);
+            let since = sighting.first;
             let evidence = self.context.evidence();
             let stopped = evidence.check_breaker_since(since, acknowledged, &stale.clearance, now);
             drop(evidence);

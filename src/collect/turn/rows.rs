@@ -10,7 +10,7 @@ use ipgc_core::{
     cases::Outcome,
     clearance::{Clearance, LOOK_AGAIN, Wait},
     evidence::Grade,
-    judge::{Cause, Held, Release, Stale, Unknown, Verdict, judge},
+    judge::{Cause, Held, Release, Stale, Unknown, Verdict},
     known::Known,
     node::{Node, Nodes},
     podref::PodRef,
@@ -53,16 +53,8 @@ impl Turn<'_> {
             let Some(known) = known.get(podref) else {
                 continue;
             };
-            let policy = &self.context.policy;
             // Whether other pods have the address is asked when it is about to go.
-            let none = Others::default();
-            let evidence = self.context.evidence();
-            let presence = evidence.presumption(row, known);
-            let verdict = evidence.with_facts(observed, row, known, &none, |facts| {
-                judge(observed, row, &presence, facts, policy, now)
-            });
-            drop(evidence);
-            match verdict {
+            match self.context.presume(observed, row, known, now) {
                 Verdict::Stale(stale) => {
                     let seen = self
                         .context
@@ -97,7 +89,7 @@ impl Turn<'_> {
         } = content;
         debug!(pool = %self.key, %address, %podref, %reason, "held");
         self.context
-            .report_in_use(self.key, &self.pool_uid, content, reason);
+            .report_in_use(self.key, self.uid(), content, reason);
     }
 
     /// That a node is at work, gone or fenced counts only if it is so now, whatever its watch did not tell.
@@ -193,7 +185,7 @@ impl Turn<'_> {
                 Err(Verdict::Held(reason)) => self.held(content, &reason),
                 Err(Verdict::Unknown(Unknown::NoProof(reason))) => {
                     let reason = format!("pod {podref} could not be read: {reason}");
-                    self.failed(podref, reason, Duration::ZERO);
+                    self.outcome(podref, self.retry(reason, Duration::ZERO));
                 }
                 Err(Verdict::Unknown(reason)) => {
                     self.context.report_unknown(observed, row, &reason);
@@ -242,10 +234,7 @@ impl Turn<'_> {
         let again = match open {
             Open::NotAssessed => now + LOOK_AGAIN,
             Open::Until(moment) => {
-                if self
-                    .context
-                    .is_news(&self.pool_uid, &format!("breaker/{key}"))
-                {
+                if self.context.is_news(self.uid(), &format!("breaker/{key}")) {
                     self.context.counters.frees_stopped.inc();
                 }
                 moment.min(now + LOOK_FOR_ACK)

@@ -14,7 +14,7 @@ use ipgc_core::{
     reservation::Reservation,
 };
 
-use super::{Lone, Look, Place};
+use super::Look;
 use crate::collect::{pool_api::ObserveError, second_look::second_look};
 
 /// A reservation without a row.
@@ -70,9 +70,9 @@ impl Look<'_> {
         let rows = self.owners.get(&orphan.owner).into_iter().flatten();
         let mut rows = rows.filter(|(_, address)| *address == orphan.address);
         rows.any(|(place, _)| {
-            let Place { key, networks, .. } = &self.places[*place];
-            let is_near = key.namespace == orphan.pool.namespace;
-            is_near && may_be_of(networks, orphan.network.as_deref(), true)
+            let place = &self.places[*place];
+            let is_near = place.tally.key.namespace == orphan.pool.namespace;
+            is_near && may_be_of(&place.networks, orphan.network.as_deref(), true)
         })
     }
 
@@ -91,9 +91,9 @@ impl Look<'_> {
             let places: Vec<_> = self
                 .places
                 .iter()
-                .filter(|place| place.key.namespace == namespace)
+                .filter(|place| place.tally.key.namespace == namespace)
                 .collect();
-            for Lone { reservation, owner } in lone {
+            for (owner, reservation) in lone {
                 let name = &reservation.name;
                 let (network, address) = match split(name, &known) {
                     Reading::One(network, address) => (network.map(Into::into), address),
@@ -112,7 +112,7 @@ impl Look<'_> {
                     name: name.clone(),
                 };
                 orphans.push(Orphan {
-                    pool: pool.map_or_else(alone, |place| place.key.clone()),
+                    pool: pool.map_or_else(alone, |place| place.tally.key.clone()),
                     network,
                     address,
                     reservation,
@@ -131,8 +131,8 @@ impl Look<'_> {
             let pod = live.map(|live| live.state.clone());
             drop(evidence);
             let Some(pod) = pod else { continue };
-            left.retain(|left| lives_elsewhere(&pod, &left.row, Some(&*siblings)));
-            let pools: Vec<_> = left.into_iter().map(|left| left.pool).collect();
+            left.retain(|(_, row)| lives_elsewhere(&pod, row, Some(&*siblings)));
+            let pools: Vec<_> = left.into_iter().map(|(pool, _)| pool).collect();
             if !pools.is_empty() {
                 let found = self.found.entry(podref).or_default();
                 found.siblings = Some(siblings);

@@ -52,9 +52,10 @@ impl Look<'_> {
                 spans.entry(name).or_default().push(span);
             }
         }
-        for (tally, place) in self.report.by_pool.iter_mut().zip(&self.places) {
-            let spans = spans.get(&place.key.name).into_iter().flatten().copied();
-            tally.size = place
+        for place in &mut self.places {
+            let spans = spans.get(&place.tally.key.name);
+            let spans = spans.into_iter().flatten().copied();
+            place.tally.size = place
                 .range
                 .map(|range| handed_out(range, spans).unwrap_or(0));
         }
