@@ -4,7 +4,7 @@
 //! copy leads until a moment, not until it is told otherwise: one that was stopped, or whose requests
 //! hang, has stepped down by the clock. Nothing here knows what a leader does.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use ipgc_core::{
     election::{Candidate, LEASE_DURATION, RETRY_PERIOD, Record, Step},
@@ -20,7 +20,7 @@ use k8s_openapi::{
 };
 use kube::{Api, Client, api::PostParams};
 use tokio::{
-    sync::watch,
+    sync::{Notify, watch},
     time::{Instant, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
@@ -54,8 +54,6 @@ struct State {
     until: Moment,
     /// The Lease could be read, or written, at least once, and its namespace is not known to have gone since.
     is_known: bool,
-    /// How often a person asked for a sweep.
-    sweeps_wanted: u64,
 }
 
 /// Whether this copy leads.
@@ -63,8 +61,8 @@ struct State {
 pub struct Leadership {
     clock: Clock,
     state: watch::Receiver<State>,
-    /// So many wishes for a sweep were seen here.
-    sweeps_seen: u64,
+    /// Told when a person asks for a sweep.
+    sweep_wanted: Arc<Notify>,
 }
 
 impl Leadership {
@@ -73,12 +71,11 @@ impl Leadership {
         let (_, state) = watch::channel(State {
             until: Moment::new(Duration::MAX),
             is_known: true,
-            sweeps_wanted: 0,
         });
         Self {
             clock,
             state,
-            sweeps_seen: 0,
+            sweep_wanted: Arc::default(),
         }
     }
 
@@ -87,9 +84,13 @@ impl Leadership {
         self.clock.now() < self.state.borrow().until
     }
 
-    /// Waits until it leads.
+    /// Waits until it leads: for ever, once the election is over.
     pub async fn held(&self) {
-        self.wait_for(|state| self.clock.now() < state.until).await;
+        let mut state = self.state.clone();
+        let held = state.wait_for(|state| self.clock.now() < state.until);
+        if held.await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 
     /// Waits until it does not lead.
@@ -102,21 +103,8 @@ impl Leadership {
     }
 
     /// Waits until a person asks for a sweep. Where there is no election nobody can ask.
-    pub async fn sweep_wanted(&mut self) {
-        self.sweeps_seen = self
-            .wait_for(|state| state.sweeps_wanted > self.sweeps_seen)
-            .await
-            .sweeps_wanted;
-    }
-
-    /// For ever, once the election is over: nothing changes any more.
-    async fn wait_for(&self, is_it: impl FnMut(&State) -> bool) -> State {
-        let mut state = self.state.clone();
-        let reached = state.wait_for(is_it).await.map(|state| state.clone());
-        match reached {
-            Ok(state) => state,
-            Err(_) => std::future::pending().await,
-        }
+    pub async fn sweep_wanted(&self) {
+        self.sweep_wanted.notified().await;
     }
 
     /// Whether the Lease could be read, or written, at least once, and its namespace is not known to have gone since.
@@ -150,6 +138,7 @@ pub struct Elector {
     paused: bool,
     /// The last value of [`SWEEP_ANNOTATION`].
     sweep: Option<String>,
+    sweep_wanted: Arc<Notify>,
     /// The Lease as we wrote it last. It is written again without a read before, as long as nobody else writes.
     own: Option<Lease>,
     /// Tells when the API server's data went back in time.
@@ -166,6 +155,7 @@ impl Elector {
         epoch: watch::Receiver<Versions>,
     ) -> (Self, Leadership) {
         let (sender, state) = watch::channel(State::default());
+        let sweep_wanted = Arc::<Notify>::default();
         // A container that is started anew in its pod bears the same name, and holds nothing.
         let identity = format!("{instance}_{:016x}", chance::unique());
         let elector = Self {
@@ -176,13 +166,14 @@ impl Elector {
             namespace: namespace.to_owned(),
             paused: false,
             sweep: None,
+            sweep_wanted: Arc::clone(&sweep_wanted),
             own: None,
             epoch,
         };
         let leadership = Leadership {
             clock,
             state,
-            sweeps_seen: 0,
+            sweep_wanted,
         };
         (elector, leadership)
     }
@@ -315,7 +306,7 @@ impl Elector {
         self.sweep = wanted;
         // A sweep that was asked for before this copy began is its first one.
         if is_new && self.state.borrow().is_known {
-            self.state.send_modify(|state| state.sweeps_wanted += 1);
+            self.sweep_wanted.notify_one();
         }
     }
 

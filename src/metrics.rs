@@ -18,6 +18,7 @@ use prometheus_client::{
 
 use crate::{
     collect::sweep::{NODES_SHOWN, SweepReport},
+    lock::lock,
     vitals::Vitals,
 };
 
@@ -89,7 +90,7 @@ fn process(vitals: &Vitals, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result 
     let open = vitals.outlook.borrow().open;
     gauge(encoder, "queue_depth", help, Some(open))?;
     let help = "Live pods that can have rows";
-    let pods = vitals.evidence.lock().pods.len();
+    let pods = lock(&vitals.evidence).pods.len();
     gauge(encoder, "pods_indexed", help, Some(pods))?;
     let leads = usize::from(vitals.is_leader());
     gauge(encoder, "leader", "1 where this process leads", Some(leads))?;

@@ -11,7 +11,7 @@ use std::{
 };
 
 use ipgc_core::{known::Evidence, node::Nodes, plan::Input, routes::KnownPools};
-use kube::{Api, Client, core::DeserializeGuard};
+use kube::Client;
 use tokio::{
     sync::{Notify, mpsc, watch},
     task::{JoinError, JoinHandle, JoinSet},
@@ -21,13 +21,11 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
 
 use crate::{
-    api::NetworkAttachmentDefinition,
     backoff::Backoff,
     calls::{asks_twice, patient},
     clock::Clock,
     collect::{
         context::Context,
-        evidence::SharedEvidence,
         gate::Gate,
         intake::{NadSink, NodeSink, PodSink},
         nodes::NodeKeeper,
@@ -46,7 +44,7 @@ use crate::{
     leader::{Elector, Leadership},
     report::{self, Counters, counted},
     vitals::Vitals,
-    watch::{Freshness, LeanNode, LeanPod, follow},
+    watch::{Freshness, follow},
 };
 
 pub use crate::vitals::Phase;
@@ -102,7 +100,7 @@ impl Collector {
         let mut evidence = Evidence::new(config.breaker, Nodes::default());
         let namespace = config.pool_namespace.as_deref();
         evidence.pools = KnownPools::new(namespace, std::iter::empty(), Vec::new());
-        let evidence = SharedEvidence::new(evidence);
+        let evidence = Arc::new(Mutex::new(evidence));
         let vitals = Vitals::new(clock, leadership, counters, evidence, gate.subscribe());
         Self {
             requests,
@@ -223,17 +221,15 @@ impl Collector {
         let mut background = JoinSet::new();
         let [pods_synced, nodes_synced, nads_synced] =
             vitals.synced.each_ref().map(|(_, synced)| synced.clone());
-        let api: Api<LeanPod> = Api::all(watches.clone());
-        background.spawn(named(
-            "the pod informer",
-            follow(api, PodSink(context.clone()), pods_synced, history.clone()),
-        ));
-        let sink = NodeSink::new(context.clone());
-        let api: Api<LeanNode> = Api::all(watches.clone());
-        background.spawn(named(
-            "the node informer",
-            follow(api, sink, nodes_synced, history.clone()),
-        ));
+        let (client, sink) = (watches.clone(), PodSink(context.clone()));
+        let informer = follow(client, sink, pods_synced, history.clone());
+        background.spawn(named("the pod informer", informer));
+        let (client, sink) = (watches.clone(), NodeSink::new(context.clone()));
+        let informer = follow(client, sink, nodes_synced, history.clone());
+        background.spawn(named("the node informer", informer));
+        let sink = NadSink::new(evidence.clone());
+        let informer = follow(watches, sink, nads_synced, history.clone());
+        background.spawn(named("the definition informer", informer));
         if config.collect_empty_pools {
             let empty_pools = EmptyPools {
                 client: requests.clone(),
@@ -249,12 +245,6 @@ impl Collector {
             client: requests,
         };
         background.spawn(named("the keeper of nodes", keeper.run()));
-        let nads = NadSink::new(evidence.clone());
-        let api: Api<DeserializeGuard<NetworkAttachmentDefinition>> = Api::all(watches);
-        background.spawn(named(
-            "the definition informer",
-            follow(api, nads, nads_synced, history.clone()),
-        ));
         let caches = async {
             for (_, synced) in &vitals.synced {
                 // The sender is here, so this cannot fail.
@@ -361,14 +351,13 @@ impl Running {
 }
 
 /// A copy that begins to lead looks for work that the copy before it left undone; and a person may ask for a sweep.
-async fn watch_leadership(mut leadership: Leadership, context: Arc<Context>) {
-    let held = leadership.clone();
+async fn watch_leadership(leadership: Leadership, context: Arc<Context>) {
     let takeovers = async {
         loop {
-            held.held().await;
+            leadership.held().await;
             context.sweep_wanted.notify_one();
             context.plan(Input::TookOver).await;
-            held.lost().await;
+            leadership.lost().await;
         }
     };
     let wishes = async {

@@ -3,16 +3,19 @@
 //! Made before the run starts, so that the admin server can answer while the API server is still out of reach. Nothing is
 //! decided here.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-use ipgc_core::plan::Outlook;
+use ipgc_core::{known::Evidence, plan::Outlook};
 use jiff::Timestamp;
 use tokio::sync::watch;
 
 use crate::{
     clock::{Clock, wall},
     collect::{
-        evidence::SharedEvidence,
         gate::Shut,
         sweep::{SweepHealth, SweepReport},
     },
@@ -47,7 +50,7 @@ pub struct Vitals {
     /// The counters of the run.
     pub counters: Arc<Counters>,
     /// The evidence, of which the number of pods is shown.
-    pub(crate) evidence: SharedEvidence,
+    pub(crate) evidence: Arc<Mutex<Evidence>>,
     /// Why nothing is written at present, where the API server does not let us.
     pub shut: watch::Receiver<Option<Shut>>,
     /// How far the run has come.
@@ -74,7 +77,7 @@ impl Vitals {
         clock: Clock,
         leadership: Leadership,
         counters: Arc<Counters>,
-        evidence: SharedEvidence,
+        evidence: Arc<Mutex<Evidence>>,
         shut: watch::Receiver<Option<Shut>>,
     ) -> Self {
         let resources = ["pods", "nodes", "network-attachment-definitions"];
@@ -148,7 +151,7 @@ impl Vitals {
 
 #[cfg(test)]
 mod tests {
-    use ipgc_core::{breaker::Limits, known::Evidence, node::Nodes, time::Moment};
+    use ipgc_core::{breaker::Limits, node::Nodes, time::Moment};
     use tokio::time::sleep;
 
     use super::*;
@@ -160,7 +163,7 @@ mod tests {
             clock,
             Leadership::always(clock),
             Arc::default(),
-            SharedEvidence::new(evidence),
+            Arc::new(Mutex::new(evidence)),
             watch::channel(None).1,
         );
         vitals.phase.send_replace(Phase::Ready);

@@ -27,14 +27,7 @@ const PROGRAM: &[&[&str]] = &[
 
 /// The modules of `src/collect/`, from the lowest layer to the highest.
 const COLLECT: &[&[&str]] = &[
-    &[
-        "batches",
-        "evidence",
-        "gate",
-        "names",
-        "refusals",
-        "reservation_api",
-    ],
+    &["batches", "gate", "names", "refusals", "reservation_api"],
     &["pool_api", "roll"],
     &["prover"],
     &["context"],

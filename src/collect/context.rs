@@ -27,7 +27,7 @@ use tokio_util::task::TaskTracker;
 use tracing::warn;
 
 use super::{
-    evidence::SharedEvidence, gate::Gate, pool_api::PoolApi, prover::Prover, refusals::Refusals,
+    gate::Gate, pool_api::PoolApi, prover::Prover, refusals::Refusals,
     reservation_api::ReservationApi,
 };
 use crate::{
@@ -58,7 +58,7 @@ pub struct Context {
     /// Reads reservations.
     pub reservations: ReservationApi,
     /// The evidence: see [`Context::evidence`].
-    pub evidence: SharedEvidence,
+    pub evidence: Arc<Mutex<Evidence>>,
     /// Whether the watch of pods is heard.
     pub freshness: Arc<Freshness>,
     /// Held while nodes are read, which are the same for many who need them at the same time.
@@ -120,7 +120,10 @@ impl Context {
                 Arc::clone(&history),
             ),
             reservations: ReservationApi::new(client.clone(), Arc::clone(&history)),
-            evidence: SharedEvidence::new(Evidence::new(Limits::default(), Nodes::default())),
+            evidence: Arc::new(Mutex::new(Evidence::new(
+                Limits::default(),
+                Nodes::default(),
+            ))),
             freshness: Arc::new(Freshness::new(clock)),
             reading_nodes: tokio::sync::Mutex::default(),
             history,
@@ -142,7 +145,7 @@ impl Context {
 
     /// The evidence, locked: for a moment, and never across a wait.
     pub fn evidence(&self) -> MutexGuard<'_, Evidence> {
-        self.evidence.lock()
+        lock(&self.evidence)
     }
 
     /// Takes this to the planner, once there is room.

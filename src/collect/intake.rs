@@ -1,7 +1,10 @@
 //! Where the informers' objects go: pods into the evidence and their ends to the planner, nodes and
 //! definitions into the evidence. Nothing here waits, since a server cuts a watch whose reader is slow.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex},
+};
 
 use ipgc_core::{
     definitions, evidence::Ended, known::Evidence, node::NO_SANDBOXES_ANNOTATION, plan::Input,
@@ -10,9 +13,10 @@ use ipgc_core::{
 use kube::core::DeserializeGuard;
 use tracing::warn;
 
-use super::{context::Context, evidence::SharedEvidence};
+use super::context::Context;
 use crate::{
     api::NetworkAttachmentDefinition,
+    lock::lock,
     watch::{LeanNode, LeanPod, Sink},
 };
 
@@ -172,14 +176,14 @@ impl Sink<LeanNode> for NodeSink {
 
 /// Definitions: into the evidence, so that a deleted pod costs no request for its networks.
 pub struct NadSink {
-    evidence: SharedEvidence,
+    evidence: Arc<Mutex<Evidence>>,
     /// The names in the list that is being read.
     listed: HashSet<String>,
 }
 
 impl NadSink {
     /// Puts definitions into this evidence.
-    pub fn new(evidence: SharedEvidence) -> Self {
+    pub fn new(evidence: Arc<Mutex<Evidence>>) -> Self {
         Self {
             evidence,
             listed: HashSet::new(),
@@ -203,19 +207,19 @@ impl Sink<DeserializeGuard<NetworkAttachmentDefinition>> for NadSink {
         if let Err(reason) = &definition {
             warn!(definition = name, %reason, "definition cannot be read");
         }
-        let known = &mut self.evidence.lock().definitions;
+        let known = &mut lock(&self.evidence).definitions;
         known.insert(name.as_str().into(), definition);
         self.listed.insert(name);
     }
 
     fn delete(&mut self, object: DeserializeGuard<NetworkAttachmentDefinition>) {
         let Some(name) = name_of(&object) else { return };
-        self.evidence.lock().definitions.remove(name.as_str());
+        lock(&self.evidence).definitions.remove(name.as_str());
     }
 
     fn end_list(&mut self) {
         let listed = std::mem::take(&mut self.listed);
-        let known = &mut self.evidence.lock().definitions;
+        let known = &mut lock(&self.evidence).definitions;
         known.retain(|name, _| listed.contains(&**name));
     }
 }

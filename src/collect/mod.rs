@@ -16,13 +16,12 @@
 //! | [`pool_api`], [`reservation_api`] | requests on IPPools and reservations |
 //! | [`release`] | deletes the reservations of rows that are gone |
 //! | [`sweep`], [`second_look`] | reads all pools; reads all rows of some addresses again |
-//! | [`evidence`], [`nodes`] | the memory behind its lock; keeps nodes and their Leases up to date |
-//! | [`context`] | clients, memory and settings that all of these share |
+//! | [`nodes`] | keeps nodes and their Leases up to date |
+//! | [`context`] | clients, evidence behind its lock, and settings that all of these share |
 //! | [`gate`], [`refusals`] | whether this copy may write; the writes that the server refuses |
 
 pub mod batches;
 pub mod context;
-pub mod evidence;
 pub mod gate;
 pub mod intake;
 pub mod names;

@@ -13,7 +13,7 @@ use std::{fmt::Debug, pin::pin, sync::Arc, time::Duration};
 
 use futures::TryStreamExt;
 use kube::{
-    Api, Resource,
+    Api, Client, Resource,
     runtime::watcher::{self, Event, watcher},
 };
 use serde::de::DeserializeOwned;
@@ -42,17 +42,17 @@ pub trait Sink<K> {
     fn interrupted(&mut self) {}
 }
 
-/// Follows all objects of `api` for ever, and anew when the API server's data went back in time. `synced` turns true
+/// Follows all objects of a kind for ever, and anew when the API server's data went back in time. `synced` turns true
 /// when the first list is complete.
 pub async fn follow<K>(
-    api: Api<K>,
+    client: Client,
     mut sink: impl Sink<K>,
     synced: watch::Sender<bool>,
     history: Arc<History>,
 ) where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let kind = K::plural(&());
+    let (api, kind) = (Api::<K>::all(client), K::plural(&()));
     let config = watcher::Config::default().page_size(PAGE_SIZE);
     let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
     let mut epoch = history.subscribe();

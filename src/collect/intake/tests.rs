@@ -17,7 +17,7 @@ fn definition(name: &str, spec: &Value) -> DeserializeGuard<NetworkAttachmentDef
 
 fn sink() -> NadSink {
     let evidence = Evidence::new(Limits::default(), Nodes::default());
-    NadSink::new(SharedEvidence::new(evidence))
+    NadSink::new(Arc::new(Mutex::new(evidence)))
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_relist_drops_what_is_gone() {
     sink.begin_list();
     sink.apply(definition("a", &whereabouts));
     sink.end_list();
-    let names: Vec<_> = sink.evidence.lock().definitions.keys().cloned().collect();
+    let names: Vec<_> = lock(&sink.evidence).definitions.keys().cloned().collect();
     assert_eq!(names, ["d/a".into()]);
 }
 
@@ -44,7 +44,7 @@ fn unreadable_is_not_missing() {
     sink.apply(definition("empty", &json!({})));
     sink.apply(definition("broken", &json!({ "config": "{" })));
     sink.apply(definition("shapeless", &json!({ "config": 7 })));
-    let evidence = sink.evidence.lock();
+    let evidence = lock(&sink.evidence);
     let is_invalid = |name| matches!(evidence.definitions.get(name), Some(Err(_)));
     assert!(is_invalid("d/broken") && is_invalid("d/shapeless"));
     let empty = evidence.definitions.get("d/empty");
