@@ -33,14 +33,10 @@ pub(crate) fn refusal(server: &Server, request: &Request) -> Failure {
     let why = format!(
         "User \"{user}\" cannot {verb} resource \"{resource}\" in API group \"{group}\" {place}"
     );
-    let known = server
-        .inner
-        .registry
-        .endpoint(group, &request.version, &request.resource)
-        .map(|endpoint| server.inner.registry.get(endpoint.table));
-    match known {
-        Some(known) if known.group == *group => Failure::forbidden(known, &request.name, &why),
-        _ => Failure::new(
+    let registry = &server.inner.registry;
+    match registry.served(group, &request.version, &request.resource) {
+        Some(table) => Failure::forbidden(registry.get(table), &request.name, &why),
+        None => Failure::new(
             403,
             "Forbidden",
             format!("{}.{group} is forbidden: {why}", request.resource),

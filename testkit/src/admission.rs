@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::events;
 use crate::handlers::ResourceCall;
-use crate::resources::{Form, Resource};
+use crate::resources::Resource;
 use crate::schema::Schema;
 use crate::status::{Cause, Failure};
 use crate::store::{Key, Store};
@@ -14,44 +14,17 @@ use crate::write::text;
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
 /// Whether the request's namespace takes new objects.
-pub(crate) fn namespace_accepts(
-    call: &ResourceCall<'_>,
-    store: &Store,
-    name: &str,
-) -> Result<(), Failure> {
+pub(crate) fn namespace_accepts(call: &ResourceCall<'_>, store: &Store) -> Result<(), Failure> {
     let namespace = &call.request.namespace;
-    let Some(table) = call.inner.registry.by_plural("namespaces") else {
+    if namespace.is_empty() || !call.inner.options.require_namespaces {
         return Ok(());
-    };
-    if namespace.is_empty() {
+    }
+    let table = call.inner.table("namespaces");
+    if store.latest(table, &Key::new("", namespace)).is_some() {
         return Ok(());
     }
     let namespaces = call.inner.registry.get(table);
-    let Some(object) = store.latest(table, &Key::new("", namespace)) else {
-        if call.inner.options.require_namespaces {
-            return Err(Failure::not_found(namespaces, namespace));
-        }
-        return Ok(());
-    };
-    let phase = namespaces
-        .field_labels
-        .iter()
-        .position(|label| label == "status.phase");
-    if phase.is_some_and(|index| object.field(index) == "Terminating") {
-        let why = format!(
-            "unable to create new content in namespace {namespace} because it is being terminated"
-        );
-        let mut failure = Failure::forbidden(call.resource, name, &why);
-        if let Some(details) = &mut failure.details {
-            details["causes"] = json!([{
-                "reason": "NamespaceTerminating",
-                "message": format!("namespace {namespace} is being terminated"),
-                "field": "metadata.namespace",
-            }]);
-        }
-        return Err(failure);
-    }
-    Ok(())
+    Err(Failure::not_found(namespaces, namespace))
 }
 
 /// The defaults of the API server for built-in types, as far as ipgc and the tests read them.
@@ -116,8 +89,8 @@ pub(crate) fn validate(call: &ResourceCall<'_>, value: &Value) -> Result<(), Fai
     }
     if resource.is_pod() {
         validate_pod(value, &mut causes);
-    } else if resource.is("", "events") {
-        events::validate(call.endpoint.form, value, &mut causes);
+    } else if resource.is("events.k8s.io", "events") {
+        events::validate(value, &mut causes);
     }
     if causes.is_empty() {
         return Ok(());
@@ -146,9 +119,9 @@ fn validate_pod(value: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Names are DNS subdomains; those of core/v1 events are not looked at.
-pub(crate) fn validate_name(resource: &Resource, form: Form, name: &str) -> Result<(), Failure> {
-    if is_subdomain(name) || is_core_event(resource, form) {
+/// Names are DNS subdomains.
+pub(crate) fn validate_name(resource: &Resource, name: &str) -> Result<(), Failure> {
+    if is_subdomain(name) {
         return Ok(());
     }
     let cause = Cause::invalid("metadata.name", &format!("\"{name}\""), SUBDOMAIN);
@@ -158,28 +131,6 @@ pub(crate) fn validate_name(resource: &Resource, form: Form, name: &str) -> Resu
         name,
         &[cause],
     ))
-}
-
-/// A prefix for names is such a name itself, but for a dash at its end. A dot there is refused.
-pub(crate) fn validate_prefix(call: &ResourceCall<'_>, prefix: &str) -> Result<(), Failure> {
-    let resource = call.resource;
-    let masked = prefix
-        .strip_suffix('-')
-        .map_or(prefix.to_owned(), |rest| format!("{rest}a"));
-    if prefix.is_empty() || is_subdomain(&masked) || is_core_event(resource, call.endpoint.form) {
-        return Ok(());
-    }
-    let cause = Cause::invalid("metadata.generateName", &format!("\"{prefix}\""), SUBDOMAIN);
-    Err(Failure::invalid(
-        &resource.group,
-        &resource.kind,
-        prefix,
-        &[cause],
-    ))
-}
-
-fn is_core_event(resource: &Resource, form: Form) -> bool {
-    resource.is("", "events") && form == Form::Stored
 }
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";

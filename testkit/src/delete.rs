@@ -1,4 +1,4 @@
-//! DELETE: preconditions, grace of pods, finalizers, namespaces.
+//! DELETE: preconditions, grace of pods, finalizers.
 
 use std::sync::Arc;
 
@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use crate::handlers::{Answer, ResourceCall};
 use crate::object::Object;
-use crate::selectors::Selector;
 use crate::status::{Failure, json_response};
 use crate::store::{Key, Store};
 use crate::write::text;
@@ -26,7 +25,6 @@ struct DeleteOptions {
     grace: Option<i64>,
     uid: Option<String>,
     version: Option<String>,
-    dry_run: bool,
 }
 
 impl DeleteOptions {
@@ -49,10 +47,6 @@ impl DeleteOptions {
                 .map(|grace| if grace < 0 { 1 } else { grace }),
             uid: condition("uid"),
             version: condition("resourceVersion"),
-            dry_run: call.request.dry_run
-                || body["dryRun"]
-                    .as_array()
-                    .is_some_and(|list| !list.is_empty()),
         })
     }
 
@@ -92,7 +86,7 @@ impl ResourceCall<'_> {
         let key = Key::new(&self.request.namespace, name);
         let mut store = self.inner.store();
         let existing = store
-            .latest(self.endpoint.table, &key)
+            .latest(self.table, &key)
             .cloned()
             .ok_or_else(|| Failure::not_found(self.resource, name))?;
         options.check(self, name, &existing)?;
@@ -122,42 +116,6 @@ impl ResourceCall<'_> {
         })
     }
 
-    pub(crate) fn delete_collection(&self) -> Answer {
-        let request = self.request;
-        if self.resource.namespaced && request.namespace.is_empty() {
-            return Err(Failure::of_code(405));
-        }
-        let options = DeleteOptions::parse(self)?;
-        let selector = Selector::parse(
-            self.resource,
-            request.label_selector.as_deref(),
-            request.field_selector.as_deref(),
-        )?;
-        let mut store = self.inner.store();
-        let doomed: Vec<(Key, Arc<Object>)> = store
-            .live(self.endpoint.table, self.namespace())
-            .filter(|(key, object)| selector.matches(key, object))
-            .map(|(key, object)| (key.clone(), Arc::clone(object)))
-            .collect();
-        let items: Vec<Value> = doomed
-            .into_iter()
-            .map(|(key, existing)| {
-                let (Outcome::Gone(object) | Outcome::Pending(object)) =
-                    self.delete_one(&mut store, key, &existing, &options);
-                self.to_value(&object)
-            })
-            .collect();
-        Ok(json_response(
-            200,
-            &json!({
-                "kind": format!("{}List", self.type_meta.kind),
-                "apiVersion": self.type_meta.api_version,
-                "metadata": { "resourceVersion": store.revision().to_string() },
-                "items": items,
-            }),
-        ))
-    }
-
     fn delete_one(
         &self,
         store: &mut Store,
@@ -165,7 +123,7 @@ impl ResourceCall<'_> {
         existing: &Arc<Object>,
         options: &DeleteOptions,
     ) -> Outcome {
-        let table = self.endpoint.table;
+        let table = self.table;
         let mut value = existing.to_value(&self.type_meta);
         let held = value["metadata"]["finalizers"]
             .as_array()
@@ -178,15 +136,6 @@ impl ResourceCall<'_> {
         } else {
             0
         };
-        if options.dry_run {
-            return Outcome::Gone(Arc::clone(existing));
-        }
-        if self.resource.is("", "namespaces") {
-            // Nobody empties the namespace here: it stays until the test removes it.
-            value["metadata"]["deletionTimestamp"] = self.inner.clock.seconds_text(0).into();
-            value["status"]["phase"] = json!("Terminating");
-            return Outcome::Pending(self.write(store, key, existing, &value));
-        }
         if self.resource.is_pod() {
             // Also an immediate deletion is written down first: watches see it with grace 0.
             let marked = self.write(store, key.clone(), existing, &value);
@@ -267,7 +216,7 @@ impl ResourceCall<'_> {
         if existing.to_value(&self.type_meta) == *value {
             return Arc::clone(existing);
         }
-        store.put(self.endpoint.table, key, self.by(), |revision| {
+        store.put(self.table, key, self.by(), |revision| {
             Object::new(self.resource, value, revision)
         })
     }

@@ -4,61 +4,42 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::events;
 use crate::object::{Object, TypeMeta};
-use crate::resources::Form;
 use crate::server::Inner;
 use crate::store::{Key, Store};
+use crate::write::text;
 
 /// The label of writes that no client made.
 pub(crate) fn nobody() -> Arc<str> {
     Arc::from("")
 }
 
-pub(crate) fn type_meta(inner: &Inner, table: usize) -> TypeMeta {
-    let resource = inner.registry.get(table);
-    TypeMeta {
-        api_version: resource.api_version(),
-        kind: resource.kind.clone(),
-    }
-}
-
 /// Writes an object; tells what is stored, and the type it has.
-pub(crate) fn put(inner: &Inner, object: Value) -> (Arc<Object>, TypeMeta) {
-    fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-        object
-            .pointer(pointer)
-            .and_then(Value::as_str)
-            .unwrap_or("")
-    }
+pub(crate) fn put(inner: &Inner, mut object: Value) -> (Arc<Object>, TypeMeta) {
     let (api_version, kind) = (text(&object, "/apiVersion"), text(&object, "/kind"));
-    let endpoint = inner
+    let table = inner
         .registry
         .by_kind(api_version, kind)
         .unwrap_or_else(|| panic!("unknown kind {kind} in {api_version}"));
-    let resource = inner.registry.get(endpoint.table);
+    let resource = inner.registry.get(table);
     let name = text(&object, "/metadata/name");
     assert!(!name.is_empty(), "object without a name: {object}");
     let namespace = text(&object, "/metadata/namespace");
     let key = Key::new(if resource.namespaced { namespace } else { "" }, name);
-    let mut object = match endpoint.form {
-        Form::Stored => object,
-        Form::EventsV1 => events::to_stored(object),
-    };
     let store = &mut *inner.store();
-    let type_meta = type_meta(inner, endpoint.table);
-    let old = store.latest(endpoint.table, &key).cloned();
+    let type_meta = resource.type_meta();
+    let old = store.latest(table, &key).cloned();
     let uid = text(&object, "/metadata/uid");
     let old = match old {
         Some(old) if !uid.is_empty() && *old.uid != *uid => {
-            store.remove(endpoint.table, &key, &nobody());
+            store.remove(table, &key, &nobody());
             None
         }
         other => other,
     };
     let old = old.map(|old| old.to_value(&type_meta));
     fill_metadata(&mut object, old.as_ref(), store, inner);
-    let stored = store.put(endpoint.table, key, &nobody(), |revision| {
+    let stored = store.put(table, key, &nobody(), |revision| {
         Object::new(resource, &object, revision)
     });
     (stored, type_meta)
@@ -84,12 +65,12 @@ pub(crate) fn get(inner: &Inner, resource: &str, namespace: &str, name: &str) ->
         .store()
         .latest(table, &Key::new(namespace, name))
         .cloned()?;
-    Some(object.to_value(&type_meta(inner, table)))
+    Some(object.to_value(&inner.registry.get(table).type_meta()))
 }
 
 pub(crate) fn list(inner: &Inner, resource: &str) -> Vec<Value> {
     let table = inner.table(resource);
-    let type_meta = type_meta(inner, table);
+    let type_meta = inner.registry.get(table).type_meta();
     inner
         .store()
         .live(table, None)
@@ -110,7 +91,7 @@ pub(crate) fn edit(
     let Some(old) = store.latest(table, &key).cloned() else {
         return false;
     };
-    let mut value = old.to_value(&type_meta(inner, table));
+    let mut value = old.to_value(&inner.registry.get(table).type_meta());
     change(&mut value);
     store.put(table, key, &nobody(), |revision| {
         Object::new(inner.registry.get(table), &value, revision)
@@ -123,5 +104,5 @@ pub(crate) fn delete(inner: &Inner, resource: &str, namespace: &str, name: &str)
     let last = inner
         .store()
         .remove(table, &Key::new(namespace, name), &nobody())?;
-    Some(last.to_value(&type_meta(inner, table)))
+    Some(last.to_value(&inner.registry.get(table).type_meta()))
 }

@@ -20,12 +20,6 @@ pub(crate) fn answer(inner: &Inner, request: &Request) -> Answer {
     let value = match parts.as_slice() {
         ["healthz" | "livez" | "readyz"] => return Ok(bytes_response(200, b"ok".to_vec())),
         ["version"] => version(&inner.options.version),
-        ["api"] => json!({
-            "kind": "APIVersions",
-            "versions": ["v1"],
-            "serverAddressByClientCIDRs": [],
-        }),
-        ["apis"] => groups(inner),
         ["api", version] => resources(inner, "", version),
         ["apis", group, version] => resources(inner, group, version),
         ["openapi", "v3", "apis", group, version] => match resources(inner, group, version) {
@@ -56,35 +50,13 @@ fn version(git_version: &str) -> Value {
     })
 }
 
-fn groups(inner: &Inner) -> Value {
-    let mut names: Vec<(&str, &str)> = inner
-        .registry
-        .endpoints()
-        .iter()
-        .filter(|endpoint| !endpoint.group.is_empty())
-        .map(|endpoint| (endpoint.group.as_str(), endpoint.version.as_str()))
-        .chain([("authorization.k8s.io", "v1")])
-        .collect();
-    names.sort_unstable();
-    names.dedup();
-    let groups: Vec<Value> = names
-        .into_iter()
-        .map(|(group, version)| {
-            let entry = json!({ "groupVersion": api_version(group, version), "version": version });
-            json!({ "name": group, "versions": [entry.clone()], "preferredVersion": entry })
-        })
-        .collect();
-    json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups })
-}
-
 /// The resources of an API group; null if there is no such group.
 fn resources(inner: &Inner, group: &str, version: &str) -> Value {
     let mut list = Vec::new();
-    for endpoint in inner.registry.endpoints() {
-        if endpoint.group != group || endpoint.version != version {
+    for resource in inner.registry.all() {
+        if resource.group != group || resource.version != version {
             continue;
         }
-        let resource = inner.registry.get(endpoint.table);
         let entry = json!({
             "name": resource.plural,
             "singularName": resource.kind.to_lowercase(),

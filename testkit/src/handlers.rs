@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use http::Response;
-use serde_json::Value;
 
 use crate::body::ResponseBody;
 use crate::object::{Object, TypeMeta};
 use crate::request::{Request, Verb};
-use crate::resources::{Endpoint, Form, Resource};
+use crate::resources::Resource;
 use crate::server::{Inner, Server};
 use crate::status::{Failure, bytes_response, page_not_found};
-use crate::{access, discovery, events};
+use crate::{access, discovery};
 
 pub(crate) type Answer = Result<Response<ResponseBody>, Failure>;
 
@@ -22,13 +21,14 @@ pub(crate) struct ResourceCall<'a> {
     pub(crate) request: &'a Request,
     /// The revision that a fault makes reads see.
     pub(crate) stale: Option<u64>,
-    pub(crate) endpoint: &'a Endpoint,
+    /// Index of the resource, and of its table in the store.
+    pub(crate) table: usize,
     pub(crate) resource: &'a Resource,
     pub(crate) type_meta: TypeMeta,
 }
 
 /// Answers a request.
-pub(crate) async fn dispatch(server: &Server, request: &Request, stale: Option<u64>) -> Answer {
+pub(crate) fn dispatch(server: &Server, request: &Request, stale: Option<u64>) -> Answer {
     if access::is_review(request) {
         return access::review(server, request);
     }
@@ -37,36 +37,32 @@ pub(crate) async fn dispatch(server: &Server, request: &Request, stale: Option<u
     }
     let inner = &*server.inner;
     let (registry, group, version) = (&inner.registry, &request.group, &request.version);
-    let Some(endpoint) = registry.endpoint(group, version, &request.resource) else {
+    let Some(table) = registry.served(group, version, &request.resource) else {
         // Built-in groups answer with a Status; elsewhere nobody is there to do that.
         if registry.is_builtin_group(group, version) {
             return Err(Failure::of_code(404));
         }
         return Ok(page_not_found());
     };
-    let resource = registry.get(endpoint.table);
+    let resource = registry.get(table);
     let call = ResourceCall {
         inner,
         server,
         request,
         stale,
-        endpoint,
+        table,
         resource,
-        type_meta: TypeMeta {
-            api_version: crate::resources::api_version(&endpoint.group, &endpoint.version),
-            kind: resource.kind.clone(),
-        },
+        type_meta: resource.type_meta(),
     };
     call.check_path()?;
     match request.verb {
-        Verb::Get => call.get().await,
-        Verb::List => call.list().await,
+        Verb::Get => call.get(),
+        Verb::List => call.list(),
         Verb::Watch => call.watch(),
         Verb::Create => call.create(),
         Verb::Update => call.update(),
         Verb::Patch => call.patch(),
         Verb::Delete => call.delete(),
-        Verb::DeleteCollection => call.delete_collection(),
     }
 }
 
@@ -94,7 +90,7 @@ impl ResourceCall<'_> {
                 !request.name.is_empty()
                     || (self.resource.namespaced && request.namespace.is_empty())
             }
-            Verb::Update | Verb::Patch => request.name.is_empty(),
+            Verb::Update | Verb::Patch | Verb::Delete => request.name.is_empty(),
             _ => false,
         };
         if misplaced {
@@ -119,15 +115,6 @@ impl ResourceCall<'_> {
         bytes_response(code, out)
     }
 
-    /// The object as the endpoint shows it, as a value.
-    pub(crate) fn to_value(&self, object: &Object) -> Value {
-        let value = object.to_value(&self.type_meta);
-        match self.endpoint.form {
-            Form::Stored => value,
-            Form::EventsV1 => events::to_v1(value),
-        }
-    }
-
     pub(crate) fn by(&self) -> &Arc<str> {
         &self.request.client
     }
@@ -137,7 +124,6 @@ impl ResourceCall<'_> {
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     pub(crate) type_meta: TypeMeta,
-    pub(crate) form: Form,
     pub(crate) metadata_only: bool,
     pub(crate) builtin: bool,
 }
@@ -146,7 +132,6 @@ impl Shape {
     pub(crate) fn of(call: &ResourceCall<'_>) -> Self {
         Self {
             type_meta: call.type_meta.clone(),
-            form: call.endpoint.form,
             metadata_only: call.request.metadata_only,
             builtin: call.resource.builtin,
         }
@@ -157,16 +142,8 @@ impl Shape {
             object.write_partial(out);
             return;
         }
-        match self.form {
-            Form::Stored => {
-                let type_meta = (typed || !self.builtin).then_some(&self.type_meta);
-                object.write(type_meta, out);
-            }
-            Form::EventsV1 => {
-                let value = events::to_v1(object.to_value(&self.type_meta));
-                out.extend_from_slice(value.to_string().as_bytes());
-            }
-        }
+        let type_meta = (typed || !self.builtin).then_some(&self.type_meta);
+        object.write(type_meta, out);
     }
 
     /// Type of the objects as this request sees them.

@@ -164,14 +164,8 @@ fn write_members(map: Option<&Map<String, Value>>, skip: &[&str], out: &mut Vec<
 
 /// The value behind a field label, as the text that selectors compare with.
 fn field_value(value: &Value, label: &str) -> String {
-    let path = match label {
-        // Field labels of events that are not named after their place.
-        "reportingComponent" => "reportingComponent",
-        "source" => "source.component",
-        other => other,
-    };
     let mut place = value;
-    for part in path.split('.') {
+    for part in label.split('.') {
         match place.get(part) {
             Some(inner) => place = inner,
             None => {

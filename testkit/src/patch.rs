@@ -30,12 +30,12 @@ impl ResourceCall<'_> {
         let mut store = self.inner.store();
         let key = Key::new(&request.namespace, &request.name);
         let existing = store
-            .latest(self.endpoint.table, &key)
+            .latest(self.table, &key)
             .cloned()
             .ok_or_else(|| Failure::not_found(self.resource, &request.name))?;
         let patch: Value = serde_json::from_slice(&request.body)
             .map_err(|error| Failure::bad_request(format!("error decoding patch: {error}")))?;
-        let mut value = self.to_value(&existing);
+        let mut value = existing.to_value(&self.type_meta);
         if json_patch {
             let operations = patch.as_array().ok_or_else(|| {
                 Failure::bad_request("error decoding patch: no list of operations")
@@ -58,7 +58,6 @@ impl ResourceCall<'_> {
         if !value.get("metadata").is_some_and(Value::is_object) {
             return Err(Failure::bad_request("the object provided is unrecognized"));
         }
-        let value = self.stored_form(value);
         let object = self.change(&mut store, key, &existing, value)?;
         drop(store);
         Ok(self.object_response(200, &object))

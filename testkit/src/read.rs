@@ -1,6 +1,6 @@
 //! GET and LIST, at the newest or at an earlier revision.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use http::Response;
 use serde_json::{Value, json};
@@ -9,11 +9,8 @@ use crate::body::ResponseBody;
 use crate::handlers::{Answer, ResourceCall, Shape};
 use crate::object::Object;
 use crate::selectors::Selector;
-use crate::status::{Cause, Failure, bytes_response};
+use crate::status::{Failure, bytes_response};
 use crate::store::{Key, Select};
-
-/// How long a read for a revision that does not exist yet waits for it.
-const FUTURE_REVISION_WAIT: Duration = Duration::from_secs(3);
 
 /// Where a page goes on: the revision of the first page, and the last key it had.
 struct Continue {
@@ -40,16 +37,13 @@ impl Continue {
 }
 
 impl ResourceCall<'_> {
-    pub(crate) async fn get(&self) -> Answer {
+    pub(crate) fn get(&self) -> Answer {
         let request = self.request;
         let key = Key::new(&request.namespace, &request.name);
-        if let Some(version) = request.resource_version.as_deref() {
-            self.not_in_the_future(parse_version(version)?).await?;
-        }
         let store = self.inner.store();
         let object = match self.stale {
-            Some(revision) => store.at(self.endpoint.table, &key, revision),
-            None => store.latest(self.endpoint.table, &key),
+            Some(revision) => store.at(self.table, &key, revision),
+            None => store.latest(self.table, &key),
         };
         let object = object
             .cloned()
@@ -58,9 +52,8 @@ impl ResourceCall<'_> {
         Ok(self.object_response(200, &object))
     }
 
-    pub(crate) async fn list(&self) -> Answer {
+    pub(crate) fn list(&self) -> Answer {
         let request = self.request;
-        self.check_list_options()?;
         let selector = Selector::parse(
             self.resource,
             request.label_selector.as_deref(),
@@ -75,20 +68,15 @@ impl ResourceCall<'_> {
                 })
             })
             .transpose()?;
-        let version = match request.resource_version.as_deref() {
-            Some(version) => parse_version(version)?,
-            None => 0,
+        // The cache that answers resourceVersion=0 knows no limit. Other versions are of watches.
+        let any = match request.resource_version.as_deref() {
+            Some(version) if parse_version(version)? > 0 => {
+                let why = "this server lists the present, or any state, and no exact one";
+                return Err(Failure::bad_request(why));
+            }
+            version => version.is_some(),
         };
-        self.not_in_the_future(version).await?;
-        // The cache that answers resourceVersion=0 knows no limit.
-        let any = request.resource_version.as_deref() == Some("0");
         let limit = request.limit.filter(|_| !any);
-        // Without a match rule, a limit makes the version an exact one.
-        let exact = version > 0
-            && match request.version_match.as_deref() {
-                Some(rule) => rule == "Exact",
-                None => limit.is_some(),
-            };
         let select = |key: &Key, object: &Object| selector.matches(key, object);
         let select: Option<&Select<'_>> = if selector.is_empty() {
             None
@@ -97,15 +85,14 @@ impl ResourceCall<'_> {
         };
         let mut store = self.inner.store();
         store.forget_old();
-        let revision = match (&token, exact, self.stale) {
-            (Some(token), _, _) => token.revision,
-            (None, true, _) => version,
-            (None, false, Some(stale)) => stale,
-            (None, false, None) => store.revision(),
+        let revision = match (&token, self.stale) {
+            (Some(token), _) => token.revision,
+            (None, Some(stale)) => stale,
+            (None, None) => store.revision(),
         };
         let page = store
             .page(
-                self.endpoint.table,
+                self.table,
                 self.namespace(),
                 revision,
                 token.as_ref().map(|token| &token.after),
@@ -151,63 +138,6 @@ impl ResourceCall<'_> {
         out.extend_from_slice(b"]}");
         Ok(bytes_response(200, out))
     }
-
-    fn check_list_options(&self) -> Result<(), Failure> {
-        let request = self.request;
-        let mut causes = Vec::new();
-        let version = request.resource_version.as_deref();
-        if let Some(rule) = request.version_match.as_deref() {
-            let field = "resourceVersionMatch";
-            if version.is_none() {
-                causes.push(Cause::forbidden(
-                    field,
-                    "resourceVersionMatch is forbidden unless resourceVersion is provided",
-                ));
-            }
-            if request.continue_token.is_some() {
-                causes.push(Cause::forbidden(
-                    field,
-                    "resourceVersionMatch is forbidden when continue is provided",
-                ));
-            }
-            if rule == "Exact" && version == Some("0") {
-                causes.push(Cause::forbidden(
-                    field,
-                    "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
-                ));
-            }
-        }
-        if request.send_initial_events.is_some() {
-            causes.push(Cause::forbidden(
-                "sendInitialEvents",
-                "sendInitialEvents is forbidden for list",
-            ));
-        }
-        invalid_list_options(&causes)
-    }
-
-    /// A real server waits a moment for a revision it has not seen, then gives up with 504.
-    async fn not_in_the_future(&self, version: u64) -> Result<(), Failure> {
-        if version <= self.inner.store().revision() {
-            return Ok(());
-        }
-        tokio::time::sleep(FUTURE_REVISION_WAIT).await;
-        let current = self.inner.store().revision();
-        if version <= current {
-            return Ok(());
-        }
-        let mut failure = Failure::new(
-            504,
-            "Timeout",
-            format!("Timeout: Too large resource version: {version}, current: {current}"),
-        )
-        .retry_after(1);
-        failure.details = Some(json!({ "causes": [{
-            "reason": "ResourceVersionTooLarge",
-            "message": "Too large resource version",
-        }] }));
-        Err(failure)
-    }
 }
 
 /// A list as a Table without objects; of its columns only the one that names the object.
@@ -233,11 +163,4 @@ pub(crate) fn parse_version(text: &str) -> Result<u64, Failure> {
             "invalid resource version: resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"
         ))
     })
-}
-
-pub(crate) fn invalid_list_options(causes: &[Cause]) -> Result<(), Failure> {
-    if causes.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::invalid("meta.k8s.io", "ListOptions", "", causes))
 }

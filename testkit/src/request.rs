@@ -25,23 +25,15 @@ pub enum Verb {
     Update,
     /// PATCH.
     Patch,
-    /// DELETE of one object.
+    /// DELETE.
     Delete,
-    /// DELETE of a collection.
-    DeleteCollection,
 }
 
 impl Verb {
     /// All verbs that change nothing.
     pub const READS: &'static [Self] = &[Self::Get, Self::List, Self::Watch];
     /// All verbs that change something.
-    pub const WRITES: &'static [Self] = &[
-        Self::Create,
-        Self::Update,
-        Self::Patch,
-        Self::Delete,
-        Self::DeleteCollection,
-    ];
+    pub const WRITES: &'static [Self] = &[Self::Create, Self::Update, Self::Patch, Self::Delete];
 
     /// The verb as RBAC rules spell it.
     pub fn as_str(self) -> &'static str {
@@ -53,7 +45,6 @@ impl Verb {
             Self::Update => "update",
             Self::Patch => "patch",
             Self::Delete => "delete",
-            Self::DeleteCollection => "deletecollection",
         }
     }
 
@@ -103,8 +94,6 @@ pub struct Request {
     pub continue_token: Option<String>,
     /// `resourceVersion` as sent, if any.
     pub resource_version: Option<String>,
-    /// `resourceVersionMatch`, if any.
-    pub version_match: Option<String>,
     /// `fieldSelector`, if any.
     pub field_selector: Option<String>,
     /// `labelSelector`, if any.
@@ -160,7 +149,6 @@ impl Request {
             limit: None,
             continue_token: None,
             resource_version: None,
-            version_match: None,
             field_selector: None,
             label_selector: None,
             timeout_seconds: None,
@@ -186,8 +174,7 @@ impl Request {
             (&Method::POST, _) => Verb::Create,
             (&Method::PUT, _) => Verb::Update,
             (&Method::PATCH, _) => Verb::Patch,
-            (&Method::DELETE, false) => Verb::Delete,
-            (&Method::DELETE, true) => Verb::DeleteCollection,
+            (&Method::DELETE, _) => Verb::Delete,
             _ if watch && !request.resource.is_empty() => Verb::Watch,
             (_, true) if !request.resource.is_empty() => Verb::List,
             _ => Verb::Get,
@@ -237,7 +224,6 @@ impl Request {
                 "limit" => self.limit = value.parse().ok().filter(|limit| *limit > 0),
                 "continue" => self.continue_token = text,
                 "resourceVersion" => self.resource_version = text,
-                "resourceVersionMatch" => self.version_match = text,
                 "fieldSelector" => self.field_selector = text,
                 "labelSelector" => self.label_selector = text,
                 "timeoutSeconds" => self.timeout_seconds = value.parse().ok(),

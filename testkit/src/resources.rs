@@ -1,18 +1,10 @@
 //! Which resources the server knows, and what is special about each.
 //!
 //! A resource is data: names, scope, schema, selectable fields. The handlers stay generic and ask
-//! here. Two API groups may share one storage (events).
+//! here.
 
+use crate::object::TypeMeta;
 use crate::schema::{Schema, optional, required};
-
-/// How an endpoint presents the stored form of an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// As stored.
-    Stored,
-    /// A core/v1 Event shown as events.k8s.io/v1.
-    EventsV1,
-}
 
 /// One kind of object and the rules it follows.
 #[expect(
@@ -115,6 +107,13 @@ impl Resource {
         }
     }
 
+    pub(crate) fn type_meta(&self) -> TypeMeta {
+        TypeMeta {
+            api_version: self.api_version(),
+            kind: self.kind.clone(),
+        }
+    }
+
     pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
         self.group == group && self.plural == plural
     }
@@ -133,21 +132,10 @@ pub(crate) fn api_version(group: &str, version: &str) -> String {
     }
 }
 
-/// A place in the URL space that serves a storage in some form.
-#[derive(Clone, Debug)]
-pub(crate) struct Endpoint {
-    pub(crate) group: String,
-    pub(crate) version: String,
-    /// Index of the resource, and of its table in the store.
-    pub(crate) table: usize,
-    pub(crate) form: Form,
-}
-
 /// All resources of a server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Registry {
     resources: Vec<Resource>,
-    endpoints: Vec<Endpoint>,
 }
 
 impl Registry {
@@ -156,42 +144,16 @@ impl Registry {
         for resource in builtin_resources().into_iter().chain(custom_resources()) {
             registry.add(resource);
         }
-        if let Some(table) = registry.by_plural("events") {
-            registry.endpoints.push(Endpoint {
-                group: "events.k8s.io".to_owned(),
-                version: "v1".to_owned(),
-                table,
-                form: Form::EventsV1,
-            });
-        }
         registry
     }
 
     /// Adds a resource, or replaces the one of the same group and plural.
     pub(crate) fn add(&mut self, resource: Resource) {
-        let old = self
-            .resources
-            .iter()
-            .position(|known| known.is(&resource.group, &resource.plural));
-        if let Some(table) = old {
-            self.endpoints.retain(|endpoint| endpoint.table != table);
+        let same = |known: &&mut Resource| known.is(&resource.group, &resource.plural);
+        match self.resources.iter_mut().find(same) {
+            Some(known) => *known = resource,
+            None => self.resources.push(resource),
         }
-        let table = old.unwrap_or(self.resources.len());
-        self.endpoints.push(Endpoint {
-            group: resource.group.clone(),
-            version: resource.version.clone(),
-            table,
-            form: Form::Stored,
-        });
-        if old.is_some() {
-            self.resources[table] = resource;
-        } else {
-            self.resources.push(resource);
-        }
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.resources.len()
     }
 
     pub(crate) fn get(&self, table: usize) -> &Resource {
@@ -202,26 +164,23 @@ impl Registry {
         &mut self.resources[table]
     }
 
-    pub(crate) fn endpoints(&self) -> &[Endpoint] {
-        &self.endpoints
+    pub(crate) fn all(&self) -> &[Resource] {
+        &self.resources
     }
 
-    pub(crate) fn endpoint(&self, group: &str, version: &str, plural: &str) -> Option<&Endpoint> {
-        self.endpoints.iter().find(|endpoint| {
-            endpoint.group == group
-                && endpoint.version == version
-                && self.resources[endpoint.table].plural == plural
-        })
+    /// The table of the resource that is served there.
+    pub(crate) fn served(&self, group: &str, version: &str, plural: &str) -> Option<usize> {
+        self.resources
+            .iter()
+            .position(|resource| resource.is(group, plural) && resource.version == version)
     }
 
     /// Whether a group is part of every server, whatever custom resources it has.
     pub(crate) fn is_builtin_group(&self, group: &str, version: &str) -> bool {
-        let served = |endpoint: &Endpoint| {
-            endpoint.group == group
-                && endpoint.version == version
-                && self.resources[endpoint.table].builtin
+        let served = |resource: &Resource| {
+            resource.group == group && resource.version == version && resource.builtin
         };
-        group == "authorization.k8s.io" || self.endpoints.iter().any(served)
+        group == "authorization.k8s.io" || self.resources.iter().any(served)
     }
 
     /// The table of a resource that a test names.
@@ -237,11 +196,10 @@ impl Registry {
             .position(|resource| resource.plural == name || resource.qualified() == name)
     }
 
-    pub(crate) fn by_kind(&self, api_version_text: &str, kind: &str) -> Option<&Endpoint> {
-        self.endpoints.iter().find(|endpoint| {
-            api_version(&endpoint.group, &endpoint.version) == api_version_text
-                && self.resources[endpoint.table].kind == kind
-        })
+    pub(crate) fn by_kind(&self, api_version: &str, kind: &str) -> Option<usize> {
+        self.resources
+            .iter()
+            .position(|resource| resource.api_version() == api_version && resource.kind == kind)
     }
 }
 
@@ -269,19 +227,8 @@ fn builtin_resources() -> Vec<Resource> {
             .with_field_labels(&["status.phase"]),
         Resource {
             create_on_update: true,
-            ..Resource::builtin("", "v1", "Event", "events").with_field_labels(&[
-                "involvedObject.kind",
-                "involvedObject.namespace",
-                "involvedObject.name",
-                "involvedObject.uid",
-                "involvedObject.apiVersion",
-                "involvedObject.resourceVersion",
-                "involvedObject.fieldPath",
-                "reason",
-                "reportingComponent",
-                "source",
-                "type",
-            ])
+            ..Resource::builtin("events.k8s.io", "v1", "Event", "events")
+                .with_field_labels(&["reason", "type"])
         },
         Resource {
             unconditional_update: false,

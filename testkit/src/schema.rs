@@ -10,14 +10,8 @@ use crate::status::Cause;
 /// The values that are allowed at one place of an object.
 #[derive(Clone, Debug)]
 pub enum Schema {
-    /// Anything, kept as it is (`x-kubernetes-preserve-unknown-fields`).
-    Any,
     /// A string.
     Text,
-    /// An integer.
-    Integer,
-    /// A boolean.
-    Boolean,
     /// An object with known members; others are pruned.
     Object(Vec<Member>),
     /// An object with free keys (`additionalProperties`).
@@ -84,10 +78,7 @@ impl Schema {
     /// Collects what is wrong with `value`, which sits at `path`.
     pub fn validate(&self, value: &Value, path: &str, causes: &mut Vec<Cause>) {
         let want = match (self, value) {
-            (Self::Any, _) | (Self::Text, Value::String(_)) | (Self::Boolean, Value::Bool(_)) => {
-                return;
-            }
-            (Self::Integer, Value::Number(number)) if number.is_i64() || number.is_u64() => return,
+            (Self::Text, Value::String(_)) => return,
             (Self::Object(members), Value::Object(map)) => {
                 for member in members {
                     let field = join(path, member.name);
@@ -112,8 +103,6 @@ impl Schema {
                 return;
             }
             (Self::Text, _) => "string",
-            (Self::Integer, _) => "integer",
-            (Self::Boolean, _) => "boolean",
             (Self::Object(_) | Self::Map(_), _) => "object",
             (Self::List(_), _) => "array",
         };

@@ -19,7 +19,6 @@ use crate::direct;
 use crate::faults::{Match, Rule, RuleBuilder, Rules, Window};
 use crate::history::Write;
 use crate::log::{Log, Requests};
-use crate::object::TypeMeta;
 use crate::resources::{Registry, Resource};
 use crate::service::ApiService;
 use crate::store::{Backup, Store};
@@ -38,7 +37,6 @@ pub(crate) struct Options {
 pub struct ServerBuilder {
     registry: Registry,
     options: Options,
-    history: bool,
     start: Timestamp,
 }
 
@@ -62,12 +60,6 @@ impl ServerBuilder {
         self
     }
 
-    /// Keeps no history of writes ([`Server::history`]); for large runs.
-    pub fn without_history(mut self) -> Self {
-        self.history = false;
-        self
-    }
-
     /// The wall clock at the start: 2026-01-01T00:00:00Z unless told otherwise.
     pub fn start_time(mut self, start: Timestamp) -> Self {
         self.start = start;
@@ -82,7 +74,7 @@ impl ServerBuilder {
 
     /// The server.
     pub fn build(self) -> Server {
-        let store = Store::new(self.registry.len(), self.history);
+        let store = Store::new(self.registry.all().len());
         Server {
             inner: Arc::new(Inner {
                 registry: self.registry,
@@ -156,7 +148,6 @@ impl Server {
                 require_namespaces: false,
                 version: "v1.34.4".to_owned(),
             },
-            history: true,
             start: Timestamp::constant(1_767_225_600, 0),
         }
     }
@@ -274,7 +265,7 @@ impl Server {
     /// All writes to a resource, oldest first.
     pub fn history(&self, resource: &str) -> Vec<Write> {
         let table = self.inner.table(resource);
-        let type_meta = Arc::new(self.type_meta(table));
+        let type_meta = Arc::new(self.inner.registry.get(table).type_meta());
         self.inner
             .store()
             .history(table)
@@ -354,9 +345,5 @@ impl Server {
     /// Removes an object at once, finalizers or not; its last state, if it was there.
     pub fn delete(&self, resource: &str, namespace: &str, name: &str) -> Option<Value> {
         direct::delete(&self.inner, resource, namespace, name)
-    }
-
-    pub(crate) fn type_meta(&self, table: usize) -> TypeMeta {
-        direct::type_meta(&self.inner, table)
     }
 }

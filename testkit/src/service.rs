@@ -87,28 +87,24 @@ async fn run(server: Server, request: Request) -> Result<Response, BoxError> {
                 let duration = *duration;
                 tokio::spawn(async move {
                     tokio::time::sleep(duration).await;
-                    drop(perform(&server, &request, stale).await);
+                    drop(perform(&server, &request, stale));
                 });
                 return Err(broken_connection());
             }
             _ => {}
         }
     }
-    let answer = perform(&server, &request, stale).await;
+    let answer = perform(&server, &request, stale);
     let answer = answer.unwrap_or_else(Failure::into_response);
     after(&server, &plan, answer).await
 }
 
 /// Does the request, with no rule in the way.
-async fn perform(
-    server: &Server,
-    request: &Request,
-    stale: Option<u64>,
-) -> Result<Response, Failure> {
+fn perform(server: &Server, request: &Request, stale: Option<u64>) -> Result<Response, Failure> {
     if request.body.len() > BODY_LIMIT {
         return Err(Failure::too_large(&format!("limit is {BODY_LIMIT}")));
     }
-    handlers::dispatch(server, request, stale).await
+    handlers::dispatch(server, request, stale)
 }
 
 async fn after(

@@ -127,22 +127,18 @@ pub(crate) struct Store {
     revision: u64,
     compacted: u64,
     uids: u64,
-    names: u64,
-    keep_history: bool,
     /// When retention last looked, and the revision of that moment.
     mark: (Instant, u64),
 }
 
 impl Store {
-    pub(crate) fn new(tables: usize, keep_history: bool) -> Self {
+    pub(crate) fn new(tables: usize) -> Self {
         Self {
             tables: (0..tables).map(|_| Table::default()).collect(),
             // A real cluster never starts at 1 either; 0 has a meaning of its own in requests.
             revision: 1,
             compacted: 0,
             uids: 0,
-            names: 0,
-            keep_history,
             mark: (Instant::now(), 1),
         }
     }
@@ -159,20 +155,6 @@ impl Store {
     pub(crate) fn next_uid(&mut self) -> String {
         self.uids += 1;
         format!("00000000-0000-4000-8000-{:012x}", self.uids)
-    }
-
-    /// A new suffix for `generateName`: counted, in the alphabet of the API server.
-    pub(crate) fn next_suffix(&mut self) -> String {
-        const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-        self.names += 1;
-        let mut rest = self.names;
-        let mut suffix = String::with_capacity(5);
-        for _ in 0..5 {
-            let index = usize::try_from(rest % ALPHABET.len() as u64).unwrap_or(0);
-            suffix.push(char::from(ALPHABET[index]));
-            rest /= ALPHABET.len() as u64;
-        }
-        suffix
     }
 
     pub(crate) fn latest(&self, table: usize, key: &Key) -> Option<&Arc<Object>> {
@@ -295,7 +277,6 @@ impl Store {
         by: &Arc<str>,
     ) {
         let revision = self.revision;
-        let keep_history = self.keep_history;
         let table = &mut self.tables[table];
         let state = (kind != ChangeKind::Deleted).then(|| Arc::clone(&object));
         table
@@ -311,9 +292,7 @@ impl Store {
             at: Instant::now(),
             by: Arc::clone(by),
         });
-        if keep_history {
-            table.history.push(Arc::clone(&change));
-        }
+        table.history.push(Arc::clone(&change));
         table.log.push_back(change);
         table.wake.send_modify(|count| *count += 1);
     }

@@ -20,7 +20,7 @@ use crate::body::{ResponseBody, broken_connection};
 use crate::faults::{Action, Match, RuleState};
 use crate::handlers::{Answer, ResourceCall, Shape};
 use crate::object::Object;
-use crate::read::{invalid_list_options, parse_version};
+use crate::read::parse_version;
 use crate::request::Request;
 use crate::selectors::Selector;
 use crate::server::Server;
@@ -38,10 +38,11 @@ impl ResourceCall<'_> {
     pub(crate) fn watch(&self) -> Answer {
         let request = self.request;
         if request.send_initial_events.is_some() {
-            invalid_list_options(&[Cause::forbidden(
+            let cause = Cause::forbidden(
                 "sendInitialEvents",
                 "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
-            )])?;
+            );
+            return Err(Failure::invalid("meta.k8s.io", "ListOptions", "", &[cause]));
         }
         let selector = Selector::parse(
             self.resource,
@@ -67,7 +68,7 @@ impl ResourceCall<'_> {
         let mut watch = Watch {
             server: self.server.clone(),
             request: request.clone(),
-            table: self.endpoint.table,
+            table: self.table,
             shape: Shape::of(self),
             selector,
             cursor,
@@ -78,7 +79,7 @@ impl ResourceCall<'_> {
             },
             queue: VecDeque::new(),
             pending: None,
-            wake: store.subscribe(self.endpoint.table),
+            wake: store.subscribe(self.table),
             cuts: self.inner.cuts.subscribe(),
             cuts_seen: self.inner.cuts.borrow().len(),
             deadline: now + lifetime,

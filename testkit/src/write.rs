@@ -5,10 +5,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::admission;
-use crate::events;
 use crate::handlers::{Answer, ResourceCall};
 use crate::object::Object;
-use crate::resources::Form;
 use crate::status::{Cause, Failure};
 use crate::store::{Key, Store};
 
@@ -22,14 +20,11 @@ impl ResourceCall<'_> {
         Ok(self.object_response(201, &object))
     }
 
-    fn create_from(&self, value: Value) -> Result<Arc<Object>, Failure> {
+    fn create_from(&self, mut value: Value) -> Result<Arc<Object>, Failure> {
         let mut store = self.inner.store();
-        let shown_name = text(&value, "/metadata/name").to_owned();
-        admission::namespace_accepts(self, &store, &shown_name)?;
-        let mut value = self.stored_form(value);
-        let name = self.new_name(&value, &mut store)?;
-        admission::validate_name(self.resource, self.endpoint.form, &name)?;
-        admission::validate_prefix(self, text(&value, "/metadata/generateName"))?;
+        admission::namespace_accepts(self, &store)?;
+        let name = self.new_name(&value)?;
+        admission::validate_name(self.resource, &name)?;
         let key = Key::new(&self.request.namespace, &name);
         if !text(&value, "/metadata/resourceVersion").is_empty() {
             return Err(Failure::new(
@@ -58,33 +53,27 @@ impl ResourceCall<'_> {
         admission::set_defaults(self.resource, &mut value);
         admission::prune(self.resource, &mut value);
         admission::validate(self, &value)?;
-        if store.latest(self.endpoint.table, &key).is_some() {
+        if store.latest(self.table, &key).is_some() {
             return Err(Failure::already_exists(self.resource, &name));
         }
         self.commit(&mut store, key, &value)
     }
 
-    fn new_name(&self, value: &Value, store: &mut Store) -> Result<String, Failure> {
+    fn new_name(&self, value: &Value) -> Result<String, Failure> {
         let name = text(value, "/metadata/name");
         if !name.is_empty() {
             return Ok(name.to_owned());
         }
-        let prefix = text(value, "/metadata/generateName");
-        if prefix.is_empty() {
-            let cause = Cause {
-                message: "Required value: name or generateName is required".to_owned(),
-                ..Cause::required("metadata.name")
-            };
-            let (group, kind) = (&self.resource.group, &self.resource.kind);
-            return Err(Failure::invalid(group, kind, "", &[cause]));
-        }
-        // The server cuts the prefix so that the name with its suffix stays within 63 characters.
-        let prefix: String = prefix.chars().take(58).collect();
-        Ok(format!("{prefix}{}", store.next_suffix()))
+        let cause = Cause {
+            message: "Required value: name or generateName is required".to_owned(),
+            ..Cause::required("metadata.name")
+        };
+        let (group, kind) = (&self.resource.group, &self.resource.kind);
+        Err(Failure::invalid(group, kind, "", &[cause]))
     }
 
     pub(crate) fn update(&self) -> Answer {
-        let value = self.body_object()?;
+        let mut value = self.body_object()?;
         let name = &self.request.name;
         let body_name = text(&value, "/metadata/name");
         if body_name != name && !body_name.is_empty() {
@@ -94,7 +83,7 @@ impl ResourceCall<'_> {
         }
         let mut store = self.inner.store();
         let key = Key::new(&self.request.namespace, name);
-        let Some(existing) = store.latest(self.endpoint.table, &key).cloned() else {
+        let Some(existing) = store.latest(self.table, &key).cloned() else {
             drop(store);
             if self.resource.create_on_update && self.request.subresource.is_empty() {
                 let object = self.create_from(value)?;
@@ -123,7 +112,6 @@ impl ResourceCall<'_> {
             let (group, plural) = (&self.resource.group, &self.resource.plural);
             return Err(Failure::invalid(group, plural, name, &[cause]));
         }
-        let mut value = self.stored_form(value);
         value["metadata"]["name"] = name.as_str().into();
         value["metadata"]["uid"] = (&*existing.uid).into();
         let object = self.change(&mut store, key, &existing, value)?;
@@ -168,7 +156,7 @@ impl ResourceCall<'_> {
         let had_finalizers = old["metadata"].get("finalizers").is_some();
         if ending && had_finalizers && !held && grace == 0 && !self.request.dry_run {
             // The last finalizer is gone: the object goes too.
-            let removed = store.remove(self.endpoint.table, &key, self.by());
+            let removed = store.remove(self.table, &key, self.by());
             return Ok(removed.unwrap_or_else(|| Arc::clone(existing)));
         }
         self.commit(store, key, &value)
@@ -209,7 +197,7 @@ impl ResourceCall<'_> {
         if self.request.dry_run {
             return Ok(Arc::new(object.at_revision(store.revision())));
         }
-        Ok(store.put(self.endpoint.table, key, self.by(), |revision| {
+        Ok(store.put(self.table, key, self.by(), |revision| {
             object.at_revision(revision)
         }))
     }
@@ -220,7 +208,7 @@ impl ResourceCall<'_> {
         let mut value: Value = serde_json::from_slice(&self.request.body).map_err(|error| {
             Failure::bad_request(format!(
                 "{kind} in version \"{}\" cannot be handled as a {kind}: {error}",
-                self.endpoint.version
+                self.resource.version
             ))
         })?;
         let Some(map) = value.as_object_mut() else {
@@ -256,13 +244,6 @@ impl ResourceCall<'_> {
             ));
         }
         Ok(value)
-    }
-
-    pub(crate) fn stored_form(&self, value: Value) -> Value {
-        match self.endpoint.form {
-            Form::Stored => value,
-            Form::EventsV1 => events::to_stored(value),
-        }
     }
 }
 

@@ -286,9 +286,6 @@ async fn the_history_tells_who_wrote_what() {
     assert_eq!(told, wanted);
     assert!(writes[0].previous().is_none());
     assert_eq!(writes[2].name(), "a");
-    let quiet = Server::builder().without_history().build();
-    quiet.put(fixtures::node("n1", true));
-    assert!(quiet.history("nodes").is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, Client, Error};
 use rstest::rstest;
 use serde_json::{Value, json};
-use testkit::{Server, Verb, fixtures};
+use testkit::{Server, fixtures};
 
 fn server_with_pods(count: usize) -> Server {
     let server = Server::new();
@@ -63,9 +63,6 @@ async fn version_discovery_and_cluster_scoped_objects() {
     server.put(fixtures::node("n1", true));
     let client = server.client();
     assert_eq!(client.apiserver_version().await.unwrap().minor, "30");
-    let groups = client.list_api_groups().await.unwrap().groups;
-    let mut names = groups.iter().map(|group| &*group.name);
-    assert!(names.any(|name| name == "whereabouts.cni.cncf.io"));
     let core = client.list_core_api_resources("v1").await.unwrap();
     assert!(
         core.resources
@@ -104,19 +101,6 @@ async fn a_shorter_grace_counts_from_the_first_deletion() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn collections_can_be_deleted_by_selector() {
-    let server = server_with_pods(1);
-    server.put(fixtures::pod("shop", "a").label("app", "x"));
-    let chosen = ListParams::default().labels("app=x");
-    let pods = pods(server.client());
-    let now = DeleteParams::default();
-    pods.delete_collection(&now, &chosen).await.unwrap();
-    assert_eq!(server.count("pods"), 1);
-    let requests = server.requests();
-    assert_eq!(requests.last().unwrap().verb, Verb::DeleteCollection);
-}
-
-#[tokio::test(start_paused = true)]
 async fn pruning_can_be_switched_off_and_the_test_itself_may_store_anything() {
     let path = "/apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/kube-system/ippools";
     for prune in [true, false] {
@@ -151,7 +135,7 @@ async fn creation_fills_the_system_fields() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_that_terminates_takes_no_new_objects() {
+async fn a_namespace_may_have_to_be_there() {
     let server = Server::builder().require_namespaces().build();
     let pods = pods(server.client());
     let create = async |name: &str| {
@@ -165,11 +149,6 @@ async fn a_namespace_that_terminates_takes_no_new_objects() {
     );
     server.put(fixtures::namespace("shop"));
     create("a").await.unwrap();
-    let delete = http::Request::delete("/api/v1/namespaces/shop").body(vec![]);
-    server.client().request_text(delete.unwrap()).await.unwrap();
-    let (code, status) = refused(create("b").await);
-    let cause = &status["details"]["causes"][0]["reason"];
-    assert_eq!((code, cause), (403, &json!("NamespaceTerminating")));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,13 +1,11 @@
 //! The events of a watch, and how a watch ends.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::pin::pin;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{WatchEvent, WatchParams};
-use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 use testkit::{ChangeKind, Cut, Failure, Match, Server, fixtures};
 use tokio::time::{Instant, timeout};
@@ -176,50 +174,4 @@ async fn a_held_stream_is_open_and_silent_until_released() {
     hold.remove();
     // The bookmark that was due meanwhile follows.
     assert_eq!(soon(&mut stream).await, ["ADDED a", "BOOKMARK"]);
-}
-
-/// One line per event of kube's own watcher.
-async fn watched(server: &Server, config: watcher::Config, count: usize) -> Vec<String> {
-    let pods: Api<Pod> = Api::all(server.client_named("watcher"));
-    let stream = watcher(pods, config).map(|event| match event {
-        Ok(watcher::Event::Init) => "init".to_owned(),
-        Ok(watcher::Event::InitApply(pod)) => format!("listed {}", pod.name_any()),
-        Ok(watcher::Event::InitDone) => "done".to_owned(),
-        Ok(watcher::Event::Apply(pod)) => format!("applied {}", pod.name_any()),
-        Ok(watcher::Event::Delete(pod)) => format!("deleted {}", pod.name_any()),
-        Err(error) => format!("error: {error}"),
-    });
-    let stream = pin!(stream);
-    stream.take(count).collect().await
-}
-
-#[tokio::test(start_paused = true)]
-async fn kubes_watcher_lists_in_pages_resumes_and_relists() {
-    let server = Server::new();
-    for name in ["a", "b", "c"] {
-        put_pod(&server, name);
-    }
-    let script = async {
-        tokio::time::sleep(SOON).await;
-        put_pod(&server, "d");
-        tokio::time::sleep(SOON).await;
-        // A cut is resumed from the last version: nothing is listed again.
-        server.cut_watches("pods");
-        put_pod(&server, "e");
-        tokio::time::sleep(SOON).await;
-        // Compaction during the gap makes a relist.
-        let rule = server.on(Match::watch("pods")).fail(503);
-        server.cut_watches("pods");
-        server.delete("pods", "shop", "a");
-        tokio::time::sleep(SOON).await;
-        server.compact();
-        rule.remove();
-    };
-    let watch = watched(&server, watcher::Config::default().page_size(2), 8);
-    let (events, ()) = tokio::join!(watch, script);
-    let told = "init; listed a; listed b; listed c; done; applied d; applied e";
-    assert_eq!(events[..7].join("; "), told);
-    let lists = Match::list("pods").client("watcher");
-    let requests = server.requests();
-    assert_eq!(requests.matching(&lists).len(), 2, "{requests}");
 }

@@ -2,9 +2,7 @@
 
 use serde_json::Value;
 
-use super::{
-    Cluster, METADATA, Shown, count, ensure, refused, refused_for, same, text, version, with,
-};
+use super::{Cluster, METADATA, Shown, count, ensure, refused, refused_for, same, text, with};
 
 /// The names of the objects of a list.
 fn names(list: &Value) -> impl Iterator<Item = String> {
@@ -202,41 +200,6 @@ pub(super) async fn versions_are_numbers(cluster: &Cluster) -> Shown {
         .list("ippools", &[("resourceVersion", "nonsense")])
         .await;
     refused_for(answer, 400, "BadRequest")
-}
-
-pub(super) async fn a_version_of_the_future_times_out(cluster: &Cluster) -> Shown {
-    let options = [
-        ("resourceVersion", "999999999"),
-        ("resourceVersionMatch", "NotOlderThan"),
-    ];
-    // Without a rule it is the same.
-    for options in [&options[..], &options[..1]] {
-        let answer = cluster.list("pods", options).await;
-        refused_for(answer, 504, "Timeout")?;
-    }
-    Ok(())
-}
-
-pub(super) async fn an_exact_version_shows_the_past(cluster: &Cluster) -> Shown {
-    let set = ("labelSelector", "set=exact");
-    cluster
-        .pod("exact-one", |pod| pod.label("set", "exact"))
-        .await?;
-    cluster.clear("pods/exact-two").await?;
-    let before = cluster.list("pods", &[set]).await?;
-    let second = cluster
-        .pod("exact-two", |pod| pod.label("set", "exact"))
-        .await?;
-    // "Not older" than the first list may be that list: the watch cache may not have the second pod yet.
-    for (rule, from, wanted) in [("Exact", &before, 1), ("NotOlderThan", &second, 2)] {
-        let options = [
-            set,
-            ("resourceVersion", version(from)),
-            ("resourceVersionMatch", rule),
-        ];
-        same(rule, &count(&cluster.list("pods", &options).await?), wanted)?;
-    }
-    same("now", &count(&cluster.list("pods", &[set]).await?), 2)
 }
 
 pub(super) async fn the_version_can_be_asked_for(cluster: &Cluster) -> Shown {
