@@ -111,16 +111,6 @@ impl AuditLog {
         let read = u64::try_from(whole).unwrap_or_default();
         Ok((requests, Mark(mark.0.max(start + read))))
     }
-
-    /// The requests of one user agent (the text up to its first blank or the whole) after the mark.
-    pub fn by_agent(&self, mark: Mark, user_agent: &str) -> Result<Vec<Request>> {
-        let mut requests = self.since(mark)?;
-        requests.retain(|request| {
-            request.user_agent == user_agent
-                || request.user_agent.split(' ').next() == Some(user_agent)
-        });
-        Ok(requests)
-    }
 }
 
 /// The parts of the server's line that count.

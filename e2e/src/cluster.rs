@@ -2,8 +2,9 @@
 
 use std::{
     ffi::OsStr,
+    fmt::Debug,
     path::{Path, PathBuf},
-    process::Stdio,
+    process::Command,
     time::Duration,
 };
 
@@ -16,14 +17,16 @@ use kube::{
     api::{ListParams, PostParams},
 };
 use rand::RngExt as _;
-use serde_json::json;
-use tokio::process::Command;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
 
 use crate::{
     Error, Result,
     access::Access,
     audit::AuditLog,
     control_plane::{ADMIN, ControlPlane},
+    ours::workspace,
+    process::{success, within},
     tools::Tool,
 };
 
@@ -97,11 +100,8 @@ impl Cluster {
     /// Makes a namespace with a name that nobody else has.
     pub async fn namespace(&self, prefix: &str) -> Result<Namespace> {
         let name = unique(prefix);
-        let object: NamespaceObject = from_json(json!({"metadata": {"name": name}}))?;
-        Api::<NamespaceObject>::all(self.client.clone())
-            .create(&PostParams::default(), &object)
-            .await
-            .map_err(Error::api(format!("create namespace {name}")))?;
+        let all: Api<NamespaceObject> = Api::all(self.client.clone());
+        create(&all, json!({"metadata": {"name": name}})).await?;
         Ok(self.existing(&name))
     }
 
@@ -128,25 +128,15 @@ impl Cluster {
             .arg(&kubeconfig)
             .arg("--cache-dir")
             .arg(self.dir.join("kubectl-cache"))
-            .args(args)
-            .stdin(Stdio::null())
-            .kill_on_drop(true);
-        let answer = tokio::time::timeout(KUBECTL, command.output())
+            .args(args);
+        success("kubectl", within("kubectl", command, KUBECTL).await?)
+    }
+
+    /// Applies the manifests as people do. Returns what kubectl says.
+    pub async fn apply_manifests(&self) -> Result<String> {
+        let base = workspace().join("manifests/base");
+        self.kubectl(["apply".as_ref(), "-k".as_ref(), base.as_os_str()])
             .await
-            .map_err(|_| Error::Deadline {
-                what: "kubectl".into(),
-                after: KUBECTL,
-                state: "it still ran".into(),
-            })?
-            .map_err(Error::io("start kubectl"))?;
-        if answer.status.success() {
-            return Ok(String::from_utf8_lossy(&answer.stdout).into_owned());
-        }
-        Err(Error::Command {
-            what: "kubectl".into(),
-            status: answer.status.to_string(),
-            output: String::from_utf8_lossy(&answer.stderr).into_owned(),
-        })
     }
 }
 
@@ -178,11 +168,8 @@ impl Namespace {
 
     /// Makes a service account.
     pub async fn service_account(&self, name: &str) -> Result<()> {
-        let account = from_json(json!({"metadata": {"name": name}}))?;
-        self.api::<ServiceAccount>()
-            .create(&PostParams::default(), &account)
-            .await
-            .map_err(Error::api(format!("create service account {name}")))?;
+        let account = json!({"metadata": {"name": name}});
+        create(&self.api::<ServiceAccount>(), account).await?;
         Ok(())
     }
 
@@ -204,7 +191,22 @@ pub fn unique(prefix: &str) -> String {
     format!("{prefix}-{:08x}", rand::rng().random::<u32>())
 }
 
+/// Makes an object of its JSON.
+pub async fn create<K>(api: &Api<K>, object: Value) -> Result<K>
+where
+    K: kube::Resource + Clone + Debug + DeserializeOwned + Serialize,
+{
+    let what = format!(
+        "create {} of {}",
+        object["metadata"]["name"],
+        api.resource_url()
+    );
+    api.create(&PostParams::default(), &from_json(object)?)
+        .await
+        .map_err(Error::api(what))
+}
+
 /// An object of ours from its JSON.
-pub(crate) fn from_json<T: serde::de::DeserializeOwned>(value: serde_json::Value) -> Result<T> {
+pub(crate) fn from_json<T: DeserializeOwned>(value: Value) -> Result<T> {
     serde_json::from_value(value).map_err(Error::malformed("an object of ours"))
 }

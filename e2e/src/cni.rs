@@ -13,11 +13,7 @@ use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt as _, process::Command};
 
 use crate::{
-    Error, Namespace, Result,
-    access::{Access, write_private},
-    cluster::unique,
-    process,
-    tools::Tool,
+    Error, Namespace, Result, access::write_private, cluster::unique, process, tools::Tool,
 };
 
 /// Upstream gives ADD two minutes and DEL one. A call that takes longer than both hangs.
@@ -111,12 +107,7 @@ impl Network {
 impl Cni {
     /// The plugin for pools in this namespace.
     pub async fn new(pools: &Namespace) -> Result<Self> {
-        Self::with_access(pools, &pools.cluster().access().in_namespace(&pools.name)?).await
-    }
-
-    /// The plugin with a way in of the caller's choice, such as a server that is down: the source of real
-    /// leaks.
-    pub async fn with_access(pools: &Namespace, access: &Access) -> Result<Self> {
+        let access = pools.cluster().access().in_namespace(&pools.name)?;
         let dir = pools.cluster().dir().join(unique("cni"));
         std::fs::create_dir(&dir).map_err(Error::io(format!("create {}", dir.display())))?;
         let kubeconfig = dir.join("whereabouts.kubeconfig");

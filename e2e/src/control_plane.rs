@@ -27,7 +27,7 @@ use crate::{
     access::{Access, HARNESS_AGENT},
     audit::AuditLog,
     crds,
-    process::Process,
+    process::{Process, lock},
     rundir::RunDir,
     tools::{self, Tool},
     wait::{self, Probe},
@@ -312,18 +312,12 @@ impl ControlPlane {
 
     /// The API server's process, to pause, resume or kill it.
     pub fn api_server(&self) -> std::sync::Arc<Process> {
-        self.api_server
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .clone()
+        lock(&self.api_server).clone()
     }
 
     /// etcd's process, to pause or resume it.
     pub fn etcd(&self) -> std::sync::Arc<Process> {
-        self.etcd
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .clone()
+        lock(&self.etcd).clone()
     }
 
     /// The controller manager's process, if it was asked for.
@@ -337,10 +331,7 @@ impl ControlPlane {
         let program = Tool::KubeApiserver.path().await?;
         let server =
             servers::start_api_server(&program, &self.files, self.addresses, &self.options)?;
-        *self
-            .api_server
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner) = server.into();
+        *lock(&self.api_server) = server.into();
         self.ready(&self.url(), &self.api_server()).await
     }
 
@@ -382,10 +373,7 @@ impl ControlPlane {
         copy_dir(&copy, &data)?;
         let program = Tool::Etcd.path().await?;
         let etcd = servers::start_etcd(&program, &self.files, self.addresses, &self.options)?;
-        *self
-            .etcd
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner) = etcd.into();
+        *lock(&self.etcd) = etcd.into();
         self.restart_api_server().await
     }
 

@@ -3,7 +3,7 @@
 //! A node that lives is Ready, and somebody renews its Lease in `kube-node-lease`. Both are what a
 //! collector can see of it, and no more is played: nothing runs on it but the pods that tests write.
 
-use std::{sync::Mutex, sync::PoisonError, time::Duration};
+use std::{sync::Mutex, time::Duration};
 
 use k8s_openapi::{
     api::{coordination::v1::Lease, core::v1::Node},
@@ -11,14 +11,15 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, ResourceExt as _,
-    api::{Patch, PatchParams, PostParams},
+    api::{Patch, PatchParams},
 };
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::{
     Cluster, Error, Result,
-    cluster::{from_json, unique},
+    cluster::{create, unique},
+    process::lock,
 };
 
 /// Where kubelets have their Leases.
@@ -39,15 +40,9 @@ impl Cluster {
     /// Makes a node with a unique name that looks alive.
     pub async fn live_node(&self, prefix: &str) -> Result<LiveNode> {
         let name = unique(prefix);
-        let node: Node = from_json(json!({
-            "metadata": {"name": name},
-        }))?;
         let nodes: Api<Node> = Api::all(self.client().clone());
-        let node = nodes
-            .create(&PostParams::default(), &node)
-            .await
-            .map_err(Error::api(format!("create node {name}")))?;
-        let lease: Lease = from_json(json!({
+        let node = create(&nodes, json!({"metadata": {"name": name}})).await?;
+        let lease = json!({
             "metadata": {
                 "name": name,
                 "namespace": LEASES,
@@ -57,12 +52,9 @@ impl Cluster {
                 }],
             },
             "spec": {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": now()},
-        }))?;
+        });
         let leases: Api<Lease> = Api::namespaced(self.client().clone(), LEASES);
-        leases
-            .create(&PostParams::default(), &lease)
-            .await
-            .map_err(Error::api(format!("create the lease of node {name}")))?;
+        create(&leases, lease).await?;
         let heart = tokio::spawn(beat(leases, name.clone()));
         let node = LiveNode {
             name,
@@ -105,8 +97,7 @@ impl LiveNode {
     }
 
     fn stop_heart(&self) {
-        let mut heart = self.heart.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(heart) = heart.take() {
+        if let Some(heart) = lock(&self.heart).take() {
             heart.abort();
         }
     }

@@ -7,15 +7,26 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde::Deserialize as _;
+use serde_json::Value;
 use tokio::sync::OnceCell;
 
 use crate::{
     Cluster, Error, Result,
     access::Access,
     cluster::unique,
-    process::{Process, tail, tied},
+    process::{Process, said, success, tail, tied},
+    tools::{Tool, blocking},
     wait::{self, Probe},
 };
+
+/// Waits as short as they can be set, but for that after an end which proves the sandbox stopped.
+pub const SHORT_WAITS: [&str; 4] = [
+    "--grace=1s",
+    "--del-budget=1s",
+    "--add-budget=1s",
+    "--max-pod-grace=1s",
+];
 
 /// The root of the workspace.
 pub fn workspace() -> &'static Path {
@@ -31,14 +42,12 @@ pub async fn program() -> Result<PathBuf> {
 
 /// Builds the binary of a package: cargo tells a package nothing about another package's binaries.
 pub async fn build(package: &'static str) -> Result<PathBuf> {
-    tokio::task::spawn_blocking(move || build_blocking(package))
-        .await
-        .map_err(|error| Error::Unsupported(error.to_string()))?
+    blocking(move || build_blocking(package)).await
 }
 
 /// The binary `ipgc` as the image has it: static, with the release profile.
 pub async fn static_program() -> Result<PathBuf> {
-    tokio::task::spawn_blocking(|| {
+    blocking(|| {
         let triple = format!("{}-unknown-linux-musl", env::consts::ARCH);
         let (_, target) = output_directory()?;
         let how = ["--package", "ipgc", "--release", "--target", &triple];
@@ -46,7 +55,6 @@ pub async fn static_program() -> Result<PathBuf> {
         Ok(target.join(triple).join("release").join("ipgc"))
     })
     .await
-    .map_err(|error| Error::Unsupported(error.to_string()))?
 }
 
 fn build_blocking(package: &str) -> Result<PathBuf> {
@@ -95,14 +103,17 @@ fn cargo_build(binary: &str, how: &[&str], target: &Path) -> Result<()> {
         .current_dir(workspace())
         .output()
         .map_err(Error::io("start cargo"))?;
-    if !built.status.success() {
-        return Err(Error::Command {
-            what: format!("cargo build --bin {binary}"),
-            status: built.status.to_string(),
-            output: String::from_utf8_lossy(&built.stderr).into_owned(),
-        });
-    }
-    Ok(())
+    success(format!("cargo build --bin {binary}"), built).map(drop)
+}
+
+/// The objects of a kustomization of the workspace, as `kubectl kustomize` renders it.
+pub fn rendered(kustomization: &str) -> Result<Vec<Value>> {
+    let mut kubectl = Command::new(Tool::Kubectl.path_blocking()?);
+    let path = workspace().join(kustomization);
+    let text = said(kubectl.arg("kustomize").arg(path))?;
+    serde_yaml::Deserializer::from_str(&text)
+        .map(|document| Value::deserialize(document).map_err(Error::malformed(kustomization)))
+        .collect()
 }
 
 /// Removes the variables that a person has set for clusters and logs: a test must not depend on them. The program

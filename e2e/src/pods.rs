@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
 use kube::{
     Api, ResourceExt as _,
-    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+    api::{DeleteParams, Patch, PatchParams, Preconditions},
 };
 use serde_json::{Value, json};
 
 use crate::{
     Error, Namespace, Result,
-    cluster::from_json,
+    cluster::create,
     wait::{self, PATIENCE, Probe},
 };
 
@@ -88,7 +88,7 @@ impl PodPlan {
         self
     }
 
-    fn object(&self) -> Result<Pod> {
+    fn object(&self) -> Value {
         let containers: Vec<Value> = self
             .containers
             .iter()
@@ -99,7 +99,7 @@ impl PodPlan {
             "uid": "00000000-0000-4000-8000-0000000000ff",
         });
         let owners: Vec<Value> = self.of_replica_set.then_some(owner).into_iter().collect();
-        from_json(json!({
+        json!({
             "metadata": {
                 "name": self.name, "annotations": self.annotations, "labels": self.labels,
                 "ownerReferences": owners,
@@ -109,7 +109,7 @@ impl PodPlan {
                 "containers": containers,
                 "terminationGracePeriodSeconds": self.grace,
             },
-        }))
+        })
     }
 }
 
@@ -136,10 +136,7 @@ pub enum End {
 impl Namespace {
     /// Makes a pod. It is Pending, with a node and without a status.
     pub async fn pod(&self, plan: &PodPlan) -> Result<Pod> {
-        self.pods()
-            .create(&PostParams::default(), &plan.object()?)
-            .await
-            .map_err(Error::api(format!("create pod {}", plan.name)))
+        create(&self.pods(), plan.object()).await
     }
 
     /// Makes a pod and lets it run with these interfaces.
@@ -209,15 +206,7 @@ impl Namespace {
     /// Asks for a deletion. With a grace of zero the object is gone when this returns (unless it has
     /// finalizers).
     pub async fn delete_pod(&self, name: &str, grace: Option<u32>) -> Result<()> {
-        let parameters = DeleteParams {
-            grace_period_seconds: grace,
-            ..DeleteParams::default()
-        };
-        self.pods()
-            .delete(name, &parameters)
-            .await
-            .map_err(Error::api(format!("delete pod {name}")))?;
-        Ok(())
+        self.delete_by(name, grace, None).await
     }
 
     /// A forced deletion: the phase still says whatever it said, the sandbox may live.
@@ -229,19 +218,25 @@ impl Namespace {
     pub async fn end_pod(&self, name: &str, end: End) -> Result<()> {
         self.delete_pod(name, None).await?;
         let pod = self.finish_pod(name, end).await?;
+        self.delete_by(name, Some(0), pod.uid()).await?;
+        self.pod_gone(name).await
+    }
+
+    async fn delete_by(&self, name: &str, grace: Option<u32>, uid: Option<String>) -> Result<()> {
+        let preconditions = uid.map(|uid| Preconditions {
+            uid: Some(uid),
+            resource_version: None,
+        });
         let parameters = DeleteParams {
-            grace_period_seconds: Some(0),
-            preconditions: Some(Preconditions {
-                uid: pod.uid(),
-                resource_version: None,
-            }),
+            grace_period_seconds: grace,
+            preconditions,
             ..DeleteParams::default()
         };
         self.pods()
             .delete(name, &parameters)
             .await
             .map_err(Error::api(format!("delete pod {name}")))?;
-        self.pod_gone(name).await
+        Ok(())
     }
 
     /// Waits until no pod of this name is there.

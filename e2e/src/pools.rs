@@ -7,14 +7,18 @@ use std::collections::BTreeMap;
 
 use kube::{
     Api, Client,
-    api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
+    api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams},
     core::GroupVersionKind,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use testkit::fixtures;
 
-use crate::{Error, Namespace, Result, cluster::from_json, wait};
+use crate::{
+    Error, Namespace, Result,
+    cluster::{create, from_json},
+    wait,
+};
 
 /// One row of a pool.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
@@ -36,12 +40,8 @@ pub type Rows = BTreeMap<i128, Row>;
 /// A pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool {
-    /// `spec.range`.
-    pub range: String,
     /// `spec.allocations`.
     pub rows: Rows,
-    /// `metadata.uid`.
-    pub uid: String,
     /// `metadata.resourceVersion`.
     pub version: String,
 }
@@ -53,10 +53,6 @@ pub struct Reservation {
     pub podref: String,
     /// The interface.
     pub ifname: Option<String>,
-    /// `metadata.uid`.
-    pub uid: String,
-    /// `metadata.resourceVersion`.
-    pub version: String,
     /// `metadata.annotations`.
     pub annotations: BTreeMap<String, String>,
 }
@@ -146,8 +142,6 @@ impl Namespace {
                 let reservation = Reservation {
                     podref: text("podref").unwrap_or_default(),
                     ifname: text("ifname"),
-                    uid: object.metadata.uid.clone().unwrap_or_default(),
-                    version: object.metadata.resource_version.clone().unwrap_or_default(),
                     annotations: object.metadata.annotations.clone().unwrap_or_default(),
                 };
                 (object.metadata.name.unwrap_or_default(), reservation)
@@ -174,10 +168,7 @@ impl Namespace {
         for (offset, row) in rows {
             pool = pool.raw_row(&offset.to_string(), json!(row));
         }
-        pools(self.client(), &self.name)
-            .create(&PostParams::default(), &from_json(pool.build())?)
-            .await
-            .map_err(Error::api(format!("create pool {name}")))?;
+        create(&pools(self.client(), &self.name), pool.build()).await?;
         Ok(())
     }
 
@@ -209,10 +200,7 @@ impl Namespace {
     /// Makes a reservation.
     pub async fn plant_reservation(&self, name: &str, podref: &str, ifname: &str) -> Result<()> {
         let object = fixtures::reservation(&self.name, name, podref, ifname);
-        reservations(self.client(), &self.name)
-            .create(&PostParams::default(), &from_json(object)?)
-            .await
-            .map_err(Error::api(format!("create reservation {name}")))?;
+        create(&reservations(self.client(), &self.name), object).await?;
         Ok(())
     }
 
@@ -235,30 +223,29 @@ impl Namespace {
     ) -> Result<()> {
         let object = fixtures::node_slice_pool(&self.name, name, range, size, slices);
         let kind = whereabouts("NodeSlicePool");
-        Api::<DynamicObject>::namespaced_with(self.client().clone(), &self.name, &kind)
-            .create(&PostParams::default(), &from_json(object)?)
-            .await
-            .map_err(Error::api(format!("create pool of slices {name}")))?;
+        let all = Api::namespaced_with(self.client().clone(), &self.name, &kind);
+        create::<DynamicObject>(&all, object).await?;
         Ok(())
     }
 
     /// Makes a network attachment with this CNI configuration.
     pub async fn network_attachment(&self, name: &str, config: &Value) -> Result<()> {
-        let kind = GroupVersionKind::gvk("k8s.cni.cncf.io", "v1", "NetworkAttachmentDefinition");
-        let resource = ApiResource::from_gvk_with_plural(&kind, "network-attachment-definitions");
         let object = fixtures::nad_with_config(&self.name, name, &config.to_string());
-        Api::<DynamicObject>::namespaced_with(self.client().clone(), &self.name, &resource)
-            .create(&PostParams::default(), &from_json(object)?)
-            .await
-            .map_err(Error::api(format!("create network attachment {name}")))?;
+        create(&self.network_attachments(), object).await?;
         Ok(())
+    }
+
+    /// The network attachments of this namespace, untyped.
+    pub fn network_attachments(&self) -> Api<DynamicObject> {
+        let kind = GroupVersionKind::gvk("k8s.cni.cncf.io", "v1", "NetworkAttachmentDefinition");
+        let kind = ApiResource::from_gvk_with_plural(&kind, "network-attachment-definitions");
+        Api::namespaced_with(self.client().clone(), &self.name, &kind)
     }
 }
 
 fn parse_pool(object: DynamicObject) -> Result<Pool> {
     #[derive(Deserialize)]
     struct Spec {
-        range: String,
         #[serde(default)]
         allocations: BTreeMap<String, Row>,
     }
@@ -272,9 +259,7 @@ fn parse_pool(object: DynamicObject) -> Result<Pool> {
         rows.insert(offset, row);
     }
     Ok(Pool {
-        range: spec.range,
         rows,
-        uid: object.metadata.uid.unwrap_or_default(),
         version: object.metadata.resource_version.unwrap_or_default(),
     })
 }

@@ -10,8 +10,8 @@ use std::{
     fs::{self, File},
     io,
     path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus, Stdio},
-    sync::{Mutex, OnceLock, PoisonError, mpsc},
+    process::{Child, Command, ExitStatus, Output, Stdio},
+    sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc},
     thread,
     time::{Duration, Instant},
 };
@@ -45,16 +45,40 @@ pub fn said(command: &mut Command) -> Result<String> {
     let output = command
         .output()
         .map_err(Error::io(format!("start {what}")))?;
+    success(format!("{command:?}"), output)
+}
+
+/// The output of a command that has ended well, or an error with all that it said.
+pub fn success(what: impl Into<String>, output: Output) -> Result<String> {
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        return Ok(text(output.stdout));
     }
     Err(Error::Command {
-        what: format!("{command:?}"),
+        what: what.into(),
         status: output.status.to_string(),
-        output: [output.stdout, output.stderr]
-            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-            .concat(),
+        output: [output.stdout, output.stderr].map(text).concat(),
     })
+}
+
+/// Runs a command that reads nothing to its end, which has to come in this time.
+pub async fn within(what: &str, mut command: Command, patience: Duration) -> Result<Output> {
+    command.stdin(Stdio::null());
+    let mut command = tokio::process::Command::from(command);
+    let output = command.kill_on_drop(true).output();
+    tokio::time::timeout(patience, output)
+        .await
+        .map_err(|_| Error::Deadline {
+            what: format!("{what} to end"),
+            after: patience,
+            state: "it still ran".into(),
+        })?
+        .map_err(Error::io(format!("start {what}")))
+}
+
+/// Takes a lock. A panic while somebody held it left nothing half done here.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether `setpriv` of util-linux is there; says so once if it is not.
@@ -215,9 +239,8 @@ impl Process {
         Ok(())
     }
 
-    fn child(&self) -> std::sync::MutexGuard<'_, Child> {
-        // A panic while holding it leaves a Child as good as before.
-        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    fn child(&self) -> MutexGuard<'_, Child> {
+        lock(&self.child)
     }
 }
 
@@ -248,11 +271,7 @@ fn spawn(command: Command) -> io::Result<Child> {
     });
     let gone = || io::Error::other("the thread that starts servers is gone");
     let (answer, inbox) = mpsc::channel();
-    spawner
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .send((command, answer))
-        .map_err(|_| gone())?;
+    lock(spawner).send((command, answer)).map_err(|_| gone())?;
     inbox.recv().map_err(|_| gone())?
 }
 

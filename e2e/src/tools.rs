@@ -25,75 +25,10 @@ use futures::future::try_join_all;
 use ring::digest::{Context, SHA256};
 
 use crate::{Error, Result};
+pub use recipes::Tool;
 use recipes::WHEREABOUTS;
 
-/// A program that the harness runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Tool {
-    /// The store below the API server.
-    Etcd,
-    /// The API server.
-    KubeApiserver,
-    /// The controllers: namespace deletion, pod garbage collection.
-    KubeControllerManager,
-    /// The whereabouts CNI plugin.
-    Whereabouts,
-    /// The command line client: scenarios use it as a person does.
-    Kubectl,
-    /// Checks rules and metrics.
-    Promtool,
-    /// Installs the chart.
-    Helm,
-    /// Upstream's per-node collector.
-    IpControlLoop,
-    /// Upstream's cron collector.
-    IpReconciler,
-    /// Says how whereabouts reads definitions; a program of ours around its code.
-    Definitions,
-    /// Gives pods their nodes; for the node tier, like all below.
-    KubeScheduler,
-    /// The node's agent.
-    Kubelet,
-    /// The CNI plugin that calls the others.
-    Multus,
-    /// A registry, and its client; for releases, like all below.
-    Crane,
-    /// Lists the dependencies of a binary.
-    Syft,
-    /// Signs images.
-    Cosign,
-    /// Checks the manifest of the kubectl plugin.
-    ValidateKrewManifest,
-    /// Checks workflows.
-    Actionlint,
-    /// Checks manifests.
-    KubeScore,
-}
-
 impl Tool {
-    /// All of them, in the order in which a cold start needs them.
-    pub const ALL: [Self; 19] = [
-        Self::Etcd,
-        Self::Whereabouts,
-        Self::IpControlLoop,
-        Self::IpReconciler,
-        Self::Definitions,
-        Self::KubeApiserver,
-        Self::KubeControllerManager,
-        Self::Kubectl,
-        Self::Promtool,
-        Self::Helm,
-        Self::KubeScheduler,
-        Self::Kubelet,
-        Self::Multus,
-        Self::Crane,
-        Self::Syft,
-        Self::Cosign,
-        Self::ValidateKrewManifest,
-        Self::Actionlint,
-        Self::KubeScore,
-    ];
-
     /// Those that only real nodes need.
     const OF_NODES: [Self; 3] = [Self::KubeScheduler, Self::Kubelet, Self::Multus];
 
@@ -192,7 +127,8 @@ impl Tool {
 /// other tests only.
 pub async fn build_missing(nodes: bool) -> Result<()> {
     let wanted = Tool::ALL
-        .into_iter()
+        .iter()
+        .copied()
         .filter(|tool| nodes || !Tool::OF_NODES.contains(tool))
         .filter(|tool| !Tool::OF_RELEASES.contains(tool));
     let mut by_folder = BTreeMap::<_, Vec<_>>::new();

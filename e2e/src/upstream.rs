@@ -21,7 +21,6 @@ use crate::{
     ControlPlane, Error, Namespace, Result,
     access::write_private,
     cluster::unique,
-    control_plane::ADMIN,
     process::{self, Process},
     tools::Tool,
     wait,
@@ -53,13 +52,9 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// Starts the per-node loop for a node whose object exists, over the pools of one namespace.
-    pub async fn control_loop(plane: &ControlPlane, pools: &Namespace, node: &str) -> Result<Self> {
-        Self::control_loop_as(ADMIN, plane, pools, node).await
-    }
-
-    /// The per-node loop with the rights of this user.
-    pub async fn control_loop_as(
+    /// Starts the per-node loop, with the rights of this user, for a node whose object exists, over the pools of one
+    /// namespace.
+    pub async fn control_loop(
         user: &str,
         plane: &ControlPlane,
         pools: &Namespace,
@@ -89,18 +84,9 @@ impl Upstream {
         Ok(upstream)
     }
 
-    /// Starts the cron collector with a schedule, such as `@every 2s`. It looks at all
+    /// Starts the cron collector, with the rights of this user and a schedule such as `@every 2s`. It looks at all
     /// namespaces, so give it servers that no other test uses.
     pub async fn reconciler(
-        plane: &ControlPlane,
-        pools: &Namespace,
-        schedule: &str,
-    ) -> Result<Self> {
-        Self::reconciler_as(ADMIN, plane, pools, schedule).await
-    }
-
-    /// The cron collector with the rights of this user.
-    pub async fn reconciler_as(
         user: &str,
         plane: &ControlPlane,
         pools: &Namespace,

@@ -4,11 +4,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeSet;
-use std::process::Command;
 
-use e2e::{ours::workspace, tools::Tool};
+use e2e::ours::{rendered, workspace};
 use rstest::rstest;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 const BASE: &str = "manifests/base";
@@ -16,20 +14,7 @@ const OTHER_NAMESPACE: &str = "manifests/overlays/other-namespace";
 
 /// The objects of a kustomization, as `kubectl kustomize` renders it.
 fn render(path: &str) -> Vec<Value> {
-    let output = Command::new(Tool::Kubectl.path_blocking().unwrap())
-        .arg("kustomize")
-        .arg(workspace().join(path))
-        .output()
-        .unwrap();
-    assert!(
-        output.status.success(),
-        "kubectl kustomize {path}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let text = String::from_utf8(output.stdout).unwrap();
-    serde_yaml::Deserializer::from_str(&text)
-        .map(|document| Value::deserialize(document).unwrap())
-        .collect()
+    rendered(path).unwrap()
 }
 
 /// `Kind namespace/name`, with `-` for objects without a namespace.

@@ -14,12 +14,12 @@ use super::{
     population::{Owner, Population},
     requests::{Ours, RESERVATIONS},
     seed::Heartbeats,
-    stage::{SHORT_WAITS, Stage},
+    stage::Stage,
     table::{Amount, Line},
     upstream_loop::{self, Took},
     watch,
 };
-use crate::{Error, Result};
+use crate::{Error, Result, ours::SHORT_WAITS};
 
 /// Names that return are not freed before it is sure that nobody bore them before ipgc was started. By
 /// default that takes minutes; with [`SHORT_WAITS`] it is so by now. The wait after an end that proves the

@@ -21,20 +21,10 @@ use crate::{
     Cluster, ControlPlane, Error, Namespace, Options, Result,
     access::Access,
     audit::{AuditLog, Mark},
-    ours::{Ipgc, workspace},
+    node::install::NAMESPACE,
+    ours::Ipgc,
     wait::{self, PATIENCE, Probe},
 };
-
-/// Where the manifests put ipgc.
-const NAMESPACE: &str = "ipgc-system";
-
-/// Waits as short as they can be set, but for that after an end which proves the sandbox stopped.
-pub const SHORT_WAITS: [&str; 4] = [
-    "--grace=1s",
-    "--del-budget=1s",
-    "--add-budget=1s",
-    "--max-pod-grace=1s",
-];
 
 /// How often ipgc's log is looked at.
 const LOOK: Duration = Duration::from_millis(10);
@@ -64,9 +54,7 @@ impl Servers {
         };
         let plane = ControlPlane::start(options).await?;
         let cluster = Cluster::of(&plane).await?;
-        let base = workspace().join("manifests/base");
-        let apply = cluster.kubectl(["apply".as_ref(), "-k".as_ref(), base.as_os_str()]);
-        apply.await?;
+        cluster.apply_manifests().await?;
         let account = plane.service_account(NAMESPACE, "ipgc").await?;
         let client = &account.client("rights").await?;
         wait::until("the manifests' rights", PATIENCE, || async move {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ipgc::api::{IpPool, Reservation};
 
 use super::{Bench, load::Kubelet, measure::Meter, population::Population, watch};
-use crate::{Result, upstream::Upstream};
+use crate::{Result, control_plane::ADMIN, upstream::Upstream};
 
 /// It needs about a second for each address; this is for a machine that is twice as slow.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -39,7 +39,7 @@ async fn measure(bench: &Bench) -> Result<Took> {
     let population = stage.population(addresses);
     stage.seeder.everything(&population).await?;
     let node = Population::node(0);
-    let upstream = Upstream::control_loop(&stage.plane, &stage.namespace, &node).await?;
+    let upstream = Upstream::control_loop(ADMIN, &stage.plane, &stage.namespace, &node).await?;
 
     let (client, namespace) = (stage.client("bench").await?, &population.namespace);
     let rows = watch::emptied::<IpPool>(&client, namespace, 1).await?;

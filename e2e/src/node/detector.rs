@@ -18,7 +18,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     path::Path,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::{self, JoinHandle},
@@ -37,6 +37,7 @@ use super::{
 use crate::{
     Error, Result,
     audit::{AuditLog, Mark},
+    process::lock,
 };
 
 /// Between two looks: a sandbox lives for a second at the least, and a look costs milliseconds.
@@ -205,7 +206,7 @@ impl Detector {
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.seen)
     }
 }
 
@@ -252,7 +253,7 @@ fn look(nodes: &[Arc<Machine>], seen: &Mutex<Seen>) {
             }
         }
     }
-    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut seen = lock(seen);
     seen.looked = Some(now);
     for holding in seen.addresses.values_mut().flatten() {
         holding.there = false;

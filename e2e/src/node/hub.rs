@@ -13,7 +13,7 @@
 use std::{
     net::{Ipv4Addr, SocketAddr},
     path::Path,
-    sync::{Mutex, PoisonError},
+    sync::Mutex,
 };
 
 use tokio::{
@@ -25,7 +25,7 @@ use super::{
     namespaces::{Kind, Namespaces},
     proxy::Proxy,
 };
-use crate::{Error, Result};
+use crate::{Error, Result, process::lock};
 
 /// The cluster address of the API server: the first one of the service range.
 pub const API_SERVER: SocketAddr =
@@ -97,11 +97,7 @@ impl Hub {
         let socket = TcpListener::from_std(self.namespaces.listen(address)?)
             .map_err(Error::io("serve a socket"))?;
         let forwarder = tokio::spawn(forward(socket, port));
-        let mut all = self
-            .forwarders
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        all.push(forwarder);
+        lock(&self.forwarders).push(forwarder);
         Ok(())
     }
 
@@ -134,10 +130,7 @@ impl Hub {
 
 impl Drop for Hub {
     fn drop(&mut self) {
-        let mut all = self
-            .forwarders
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.forwarders);
         all.drain(..).for_each(|forwarder| forwarder.abort());
     }
 }

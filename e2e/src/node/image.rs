@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::json;
 
-use crate::{Error, Result, oci, tools};
+use crate::{Error, Result, oci, process::success, tools};
 
 /// Sandbox and workload of the tier. Its source is in `e2e/tools/pause`.
 pub const PAUSE: &str = "e2e.ipgc.dev/pause:1";
@@ -27,14 +27,8 @@ pub(super) async fn pause(folder: &Path) -> Result<PathBuf> {
             .stdin(Stdio::null())
             .output()
             .map_err(Error::io("start cc"))?;
-        if answer.status.success() {
-            return Ok(target);
-        }
-        Err(Error::Command {
-            what: "cc -static (Debian: gcc, libc6-dev)".into(),
-            status: answer.status.to_string(),
-            output: String::from_utf8_lossy(&answer.stderr).into_owned(),
-        })
+        success("cc -static (Debian: gcc, libc6-dev)", answer)?;
+        Ok(target)
     })
     .await
 }

@@ -25,6 +25,7 @@ use super::{
 use crate::{
     ControlPlane, Error, Result,
     access::write_private,
+    process::lock,
     tools::Tool,
     wait::{self, Probe},
 };
@@ -404,9 +405,3 @@ impl Machine {
 
 /// Where whereabouts finds its way to the API server.
 pub const WHEREABOUTS_KUBECONFIG: &str = "/etc/cni/net.d/whereabouts.d/whereabouts.kubeconfig";
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
-}

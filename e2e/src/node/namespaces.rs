@@ -10,7 +10,7 @@ use std::{
     net::{SocketAddr, TcpListener},
     os::fd::AsFd as _,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
@@ -274,25 +274,10 @@ pub(super) fn enter_network(path: &Path) -> Result<()> {
 }
 
 /// Runs a command to its end and returns what it printed.
-pub(super) async fn run(what: &str, mut command: Command) -> Result<String> {
-    command.stdin(Stdio::null());
-    let mut command = tokio::process::Command::from(command);
-    let answer = tokio::time::timeout(COMMAND, command.kill_on_drop(true).output())
-        .await
-        .map_err(|_| Error::Deadline {
-            what: what.to_owned(),
-            after: COMMAND,
-            state: format!("{:?} still ran", command.as_std()),
-        })?
-        .map_err(Error::io(format!("start {what}")))?;
-    if answer.status.success() {
-        return Ok(String::from_utf8_lossy(&answer.stdout).into_owned());
-    }
-    Err(Error::Command {
-        what: format!("{what} ({:?})", command.as_std()),
-        status: answer.status.to_string(),
-        output: String::from_utf8_lossy(&answer.stderr).into_owned(),
-    })
+pub(super) async fn run(what: &str, command: Command) -> Result<String> {
+    let what = format!("{what} ({command:?})");
+    let answer = process::within(&what, command, COMMAND).await?;
+    process::success(what, answer)
 }
 
 /// The only child of a process.

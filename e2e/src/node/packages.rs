@@ -8,10 +8,14 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Stdio,
 };
 
-use crate::{Error, Result, process::tied, tools};
+use crate::{
+    Error, Result,
+    process::{said, tied},
+    tools,
+};
 
 /// The packages that are unpacked.
 const UNPACKED: [&str; 3] = ["containerd", "runc", "containernetworking-plugins"];
@@ -81,7 +85,7 @@ fn unpack(target: &Path) -> Result<()> {
         {
             let mut command = tied("dpkg-deb");
             command.arg("--extract").arg(&package).arg(&fresh);
-            output(command, "unpack a Debian package")?;
+            said(&mut command)?;
             fs::remove_file(&package).map_err(Error::io("remove a package"))?;
         }
     }
@@ -111,34 +115,19 @@ fn apt(words: &[&str], folder: &Path) -> Result<()> {
             .args(words)
             .env("DEBIAN_FRONTEND", "noninteractive")
             .current_dir(folder);
-        output(command, "apt-get")
+        said(command.stdin(Stdio::null()))
     };
     if call(words).is_ok() {
         return Ok(());
     }
     let updated = call(&["update", "-qq"]);
     match (call(words), updated) {
-        (Ok(()), _) => Ok(()),
-        (Err(error), Ok(())) | (Err(_), Err(error)) => Err(Error::Unsupported(format!(
+        (Ok(_), _) => Ok(()),
+        (Err(error), Ok(_)) | (Err(_), Err(error)) => Err(Error::Unsupported(format!(
             "cannot be had: apt-get {names}: {}",
             error.to_string().replace('\n', " ")
         ))),
     }
-}
-
-fn output(mut command: Command, what: &str) -> Result<()> {
-    let answer = command
-        .stdin(Stdio::null())
-        .output()
-        .map_err(Error::io(format!("start {what}")))?;
-    if answer.status.success() {
-        return Ok(());
-    }
-    Err(Error::Command {
-        what: what.to_owned(),
-        status: answer.status.to_string(),
-        output: String::from_utf8_lossy(&answer.stderr).trim().to_owned(),
-    })
 }
 
 fn whole(folder: &Path) -> bool {

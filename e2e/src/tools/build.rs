@@ -81,7 +81,7 @@ pub(super) fn go_build(recipe: &Recipe, target: &Path) -> Result<()> {
         .args(flags(recipe, &version))
         .arg("-o")
         .arg(&temporary)
-        .arg(recipe.package);
+        .arg(&recipe.package);
     let started = Instant::now();
     run_with_progress(command, recipe.name, &beside(target, "log"))?;
     fs::rename(&temporary, target).map_err(Error::io(format!("create {}", target.display())))?;
@@ -106,7 +106,7 @@ pub(super) fn copy_crds(target: &Path) -> Result<()> {
     // A fresh module cache knows nothing of a module until it is downloaded.
     let mut download = go_command(&recipe.folder);
     download.args(["mod", "download", WHEREABOUTS, NETWORK_ATTACHMENTS]);
-    output(download, "go mod download")?;
+    process::said(&mut download)?;
     let crds = module_dir(&recipe, WHEREABOUTS)?.join("doc").join("crds");
     let temporary = beside(target, "new");
     fs::create_dir_all(&temporary).map_err(Error::io(format!("create {}", temporary.display())))?;
@@ -139,7 +139,7 @@ pub(super) fn copy_crds(target: &Path) -> Result<()> {
 fn module_dir(recipe: &Recipe, module: &str) -> Result<PathBuf> {
     let mut list = go_command(&recipe.folder);
     list.args(["list", "-m", "-f", "{{.Dir}}", module]);
-    Ok(output(list, "go list")?.trim().into())
+    Ok(process::said(&mut list)?.trim().into())
 }
 
 /// `go` in one of our folders, with nothing taken from the caller's settings that could change a build.
@@ -226,20 +226,6 @@ fn run_with_progress(mut command: Command, name: &str, log: &Path) -> Result<()>
         what: format!("go build of {name}"),
         status: status.to_string(),
         output: text,
-    })
-}
-
-fn output(mut command: Command, what: &str) -> Result<String> {
-    let answer = command
-        .output()
-        .map_err(Error::io(format!("start {what}")))?;
-    if answer.status.success() {
-        return Ok(String::from_utf8_lossy(&answer.stdout).into_owned());
-    }
-    Err(Error::Command {
-        what: what.to_owned(),
-        status: answer.status.to_string(),
-        output: String::from_utf8_lossy(&answer.stderr).into_owned(),
     })
 }
 

@@ -1,6 +1,4 @@
-//! How each tool is built: the table of names, folders, modules and packages.
-
-use super::Tool;
+//! The tools, and how each is built: the table of names, folders, modules and packages.
 
 /// How one tool is built.
 pub(super) struct Recipe {
@@ -11,7 +9,7 @@ pub(super) struct Recipe {
     /// The Go module whose version is the tool's version.
     pub(super) module: &'static str,
     /// The main package.
-    pub(super) package: &'static str,
+    pub(super) package: String,
     /// How long it takes on two cores, for the person who waits.
     pub(super) duration: &'static str,
     /// Whether `KUBEBUILDER_ASSETS` may hold it.
@@ -21,157 +19,78 @@ pub(super) struct Recipe {
 pub(super) const KUBERNETES: &str = "k8s.io/kubernetes";
 pub(super) const WHEREABOUTS: &str = "github.com/k8snetworkplumbingwg/whereabouts";
 pub(super) const PROMETHEUS: &str = "github.com/prometheus/prometheus";
-pub(super) const MULTUS: &str = "gopkg.in/k8snetworkplumbingwg/multus-cni.v4";
 
-impl Tool {
-    /// Its line of the table.
-    #[expect(clippy::too_many_lines, reason = "a table")]
-    pub(super) fn recipe(self) -> Recipe {
-        let (name, folder, module, package, duration) = match self {
-            Self::Etcd => (
-                "etcd",
-                "etcd",
-                "go.etcd.io/etcd/server/v3",
-                "go.etcd.io/etcd/server/v3",
-                "half a minute",
-            ),
-            Self::KubeApiserver => (
-                "kube-apiserver",
-                "kubernetes",
-                KUBERNETES,
-                "k8s.io/kubernetes/cmd/kube-apiserver",
-                "4 minutes",
-            ),
-            Self::KubeControllerManager => (
-                "kube-controller-manager",
-                "kubernetes",
-                KUBERNETES,
-                "k8s.io/kubernetes/cmd/kube-controller-manager",
-                "1 minute",
-            ),
-            Self::Whereabouts => (
-                "whereabouts",
-                "whereabouts",
-                WHEREABOUTS,
-                "github.com/k8snetworkplumbingwg/whereabouts/cmd",
-                "1 minute",
-            ),
-            Self::IpControlLoop => (
-                "ip-control-loop",
-                "whereabouts",
-                WHEREABOUTS,
-                "github.com/k8snetworkplumbingwg/whereabouts/cmd/controlloop",
-                "20 seconds",
-            ),
-            Self::IpReconciler => (
-                "ip-reconciler",
-                "whereabouts",
-                WHEREABOUTS,
-                "github.com/k8snetworkplumbingwg/whereabouts/cmd/reconciler",
-                "20 seconds",
-            ),
-            Self::Definitions => (
-                "definitions",
-                "whereabouts",
-                WHEREABOUTS,
-                "ipgc.dev/e2e/tools/whereabouts/definitions",
-                "20 seconds",
-            ),
-            Self::Kubectl => (
-                "kubectl",
-                "kubernetes",
-                KUBERNETES,
-                "k8s.io/kubernetes/cmd/kubectl",
-                "half a minute",
-            ),
-            Self::Promtool => (
-                "promtool",
-                "prometheus",
-                PROMETHEUS,
-                "github.com/prometheus/prometheus/cmd/promtool",
-                "1.5 minutes",
-            ),
-            Self::Helm => (
-                "helm",
-                "helm",
-                "helm.sh/helm/v4",
-                "helm.sh/helm/v4/cmd/helm",
-                "1 minute",
-            ),
-            Self::KubeScheduler => (
-                "kube-scheduler",
-                "kubernetes",
-                KUBERNETES,
-                "k8s.io/kubernetes/cmd/kube-scheduler",
-                "1 minute",
-            ),
-            Self::Kubelet => (
-                "kubelet",
-                "kubernetes",
-                KUBERNETES,
-                "k8s.io/kubernetes/cmd/kubelet",
-                "2 minutes",
-            ),
-            Self::Multus => (
-                "multus",
-                "multus",
-                MULTUS,
-                "gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/multus",
-                "1 minute",
-            ),
-            Self::Crane => (
-                "crane",
-                "crane",
-                "github.com/google/go-containerregistry",
-                "github.com/google/go-containerregistry/cmd/crane",
-                "20 seconds",
-            ),
-            Self::Syft => (
-                "syft",
-                "syft",
-                "github.com/anchore/syft",
-                "github.com/anchore/syft/cmd/syft",
-                "4 minutes",
-            ),
-            Self::Cosign => (
-                "cosign",
-                "cosign",
-                "github.com/sigstore/cosign/v3",
-                "github.com/sigstore/cosign/v3/cmd/cosign",
-                "3 minutes",
-            ),
-            Self::ValidateKrewManifest => (
-                "validate-krew-manifest",
-                "krew",
-                "sigs.k8s.io/krew",
-                "sigs.k8s.io/krew/cmd/validate-krew-manifest",
-                "1 minute",
-            ),
-            Self::Actionlint => (
-                "actionlint",
-                "actionlint",
-                "github.com/rhysd/actionlint",
-                "github.com/rhysd/actionlint/cmd/actionlint",
-                "20 seconds",
-            ),
-            Self::KubeScore => (
-                "kube-score",
-                "kube-score",
-                "github.com/zegl/kube-score",
-                "github.com/zegl/kube-score/cmd/kube-score",
-                "1 minute",
-            ),
-        };
-        Recipe {
-            name,
-            folder: self.folder(folder),
-            module,
-            package,
-            duration,
-            in_assets: matches!(
-                self,
-                Self::Etcd | Self::KubeApiserver | Self::KubeControllerManager
-            ),
+/// Declares them: the name, the folder, the module, the main package behind the module's path (whole, if it does not
+/// begin with a slash), the duration.
+macro_rules! tools {
+    ($($(#[$doc:meta])* $tool:ident $name:literal $folder:literal $module:tt $main:literal $duration:literal;)*) => {
+        /// A program that the harness runs.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Tool {
+            $($(#[$doc])* $tool,)*
         }
-    }
+
+        impl Tool {
+            /// All of them, in the order in which a cold start needs them.
+            pub const ALL: &[Self] = &[$(Self::$tool),*];
+
+            /// Its line of the table.
+            pub(super) fn recipe(self) -> Recipe {
+                let (name, folder, module, main, duration) = match self {
+                    $(Self::$tool => ($name, $folder, $module, $main, $duration),)*
+                };
+                let package = match main {
+                    "" => module.to_owned(),
+                    main if main.starts_with('/') => format!("{module}{main}"),
+                    main => main.to_owned(),
+                };
+                let in_assets = matches!(
+                    self,
+                    Self::Etcd | Self::KubeApiserver | Self::KubeControllerManager
+                );
+                Recipe { name, folder: self.folder(folder), module, package, duration, in_assets }
+            }
+        }
+    };
+}
+
+tools! {
+    /// The store below the API server.
+    Etcd "etcd" "etcd" "go.etcd.io/etcd/server/v3" "" "half a minute";
+    /// The whereabouts CNI plugin.
+    Whereabouts "whereabouts" "whereabouts" WHEREABOUTS "/cmd" "1 minute";
+    /// Upstream's per-node collector.
+    IpControlLoop "ip-control-loop" "whereabouts" WHEREABOUTS "/cmd/controlloop" "20 seconds";
+    /// Upstream's cron collector.
+    IpReconciler "ip-reconciler" "whereabouts" WHEREABOUTS "/cmd/reconciler" "20 seconds";
+    /// Says how whereabouts reads definitions; a program of ours around its code.
+    Definitions "definitions" "whereabouts" WHEREABOUTS "ipgc.dev/e2e/tools/whereabouts/definitions" "20 seconds";
+    /// The API server.
+    KubeApiserver "kube-apiserver" "kubernetes" KUBERNETES "/cmd/kube-apiserver" "4 minutes";
+    /// The controllers: namespace deletion, pod garbage collection.
+    KubeControllerManager "kube-controller-manager" "kubernetes" KUBERNETES "/cmd/kube-controller-manager" "1 minute";
+    /// The command line client: scenarios use it as a person does.
+    Kubectl "kubectl" "kubernetes" KUBERNETES "/cmd/kubectl" "half a minute";
+    /// Checks rules and metrics.
+    Promtool "promtool" "prometheus" PROMETHEUS "/cmd/promtool" "1.5 minutes";
+    /// Installs the chart.
+    Helm "helm" "helm" "helm.sh/helm/v4" "/cmd/helm" "1 minute";
+    /// Gives pods their nodes; for the node tier, like the two below.
+    KubeScheduler "kube-scheduler" "kubernetes" KUBERNETES "/cmd/kube-scheduler" "1 minute";
+    /// The node's agent.
+    Kubelet "kubelet" "kubernetes" KUBERNETES "/cmd/kubelet" "2 minutes";
+    /// The CNI plugin that calls the others.
+    Multus "multus" "multus" "gopkg.in/k8snetworkplumbingwg/multus-cni.v4" "/cmd/multus" "1 minute";
+    /// A registry, and its client; for releases, like all below.
+    Crane "crane" "crane" "github.com/google/go-containerregistry" "/cmd/crane" "20 seconds";
+    /// Lists the dependencies of a binary.
+    Syft "syft" "syft" "github.com/anchore/syft" "/cmd/syft" "4 minutes";
+    /// Signs images.
+    Cosign "cosign" "cosign" "github.com/sigstore/cosign/v3" "/cmd/cosign" "3 minutes";
+    /// Checks the manifest of the kubectl plugin.
+    ValidateKrewManifest "validate-krew-manifest" "krew" "sigs.k8s.io/krew" "/cmd/validate-krew-manifest" "1 minute";
+    /// Checks workflows.
+    Actionlint "actionlint" "actionlint" "github.com/rhysd/actionlint" "/cmd/actionlint" "20 seconds";
+    /// Checks manifests.
+    KubeScore "kube-score" "kube-score" "github.com/zegl/kube-score" "/cmd/kube-score" "1 minute";
 }

@@ -8,7 +8,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     pin::pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -30,6 +30,7 @@ use crate::{
         template::{self, Template},
         watch::{self, Change},
     },
+    process::lock,
     wait::Probe,
 };
 
@@ -40,7 +41,7 @@ const LEAD: Duration = Duration::from_millis(300);
 /// Each pod whose number this divides is deleted by force while it runs. Of each pool some are.
 const FORCED: usize = 7;
 
-/// The shortest time from an end to the free of its row, with [`crate::bench::stage::SHORT_WAITS`]: from the terminal
+/// The shortest time from an end to the free of its row, with [`crate::ours::SHORT_WAITS`]: from the terminal
 /// phase that the kubelet writes, and W from a deletion by force. All moments are of one clock: the first is before
 /// the end is sent, the second after the free is seen.
 const GRACE: Duration = Duration::from_secs(1);
@@ -205,11 +206,10 @@ impl Churn {
         let pool = raw::one::<IpPool>(home, population.pool(address.pool));
         let pool = format!("{pool}?fieldManager=whereabouts");
         let (rows, writer) = &half.rows[address.pool];
-        let lock = || rows.lock().unwrap_or_else(PoisonError::into_inner);
-        lock().push(address);
+        lock(rows).push(address);
         let writing = writer.lock().await;
         // Of all who waited meanwhile; none if somebody else wrote ours.
-        let all = std::mem::take(&mut *lock());
+        let all = std::mem::take(&mut *lock(rows));
         if !all.is_empty() {
             let rows = json!({"spec": {"allocations": population.allocations(all.into_iter())}});
             let patched = || async {
@@ -327,7 +327,7 @@ impl Churn {
     }
 
     fn ledger<T>(&self, act: impl FnOnce(&mut Ledger) -> T) -> T {
-        act(&mut self.ledger.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut lock(&self.ledger))
     }
 }
 

@@ -28,11 +28,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
-    Error, Result,
-    bench::{stage::SHORT_WAITS, table::float},
-    wait,
-};
+use crate::{Error, Result, bench::table::float, ours::SHORT_WAITS, wait};
 use churn::Churn;
 use faults::{Fault, Weather};
 use samples::Samples;

@@ -2,12 +2,13 @@
 
 use std::{collections::BTreeSet, path::PathBuf, process::Output, time::Duration};
 
-use e2e::{Result, cluster::Cluster, ours::workspace};
-use k8s_openapi::api::{
-    authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
-    core::v1::Pod,
+use e2e::{
+    Result,
+    cluster::{Cluster, create},
+    ours::workspace,
 };
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use k8s_openapi::api::{authorization::v1::SubjectAccessReview, core::v1::Pod};
+use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
 use crate::{chart, helm, said};
@@ -65,24 +66,14 @@ impl Site {
 
     /// Whether the account of a release may do that with pools.
     async fn may(&self, release: &str, verb: &str) -> bool {
-        let review = SubjectAccessReview {
-            spec: SubjectAccessReviewSpec {
-                user: Some(format!("system:serviceaccount:{release}:{release}")),
-                resource_attributes: Some(ResourceAttributes {
-                    group: Some("whereabouts.cni.cncf.io".into()),
-                    resource: Some("ippools".into()),
-                    verb: Some(verb.into()),
-                    ..Default::default()
-                }),
-                ..Default::default()
+        let review = json!({"spec": {
+            "user": format!("system:serviceaccount:{release}:{release}"),
+            "resourceAttributes": {
+                "group": "whereabouts.cni.cncf.io", "resource": "ippools", "verb": verb,
             },
-            ..Default::default()
-        };
-        let reviews = Api::all(self.cluster.client().clone());
-        let answer: SubjectAccessReview = reviews
-            .create(&PostParams::default(), &review)
-            .await
-            .unwrap();
+        }});
+        let reviews: Api<SubjectAccessReview> = Api::all(self.cluster.client().clone());
+        let answer = create(&reviews, review).await.unwrap();
         answer.status.unwrap().allowed
     }
 

@@ -15,8 +15,7 @@ use e2e::{
 use futures::future::BoxFuture;
 use kube::{
     Api, ResourceExt as _,
-    api::{ApiResource, DynamicObject, ListParams},
-    core::GroupVersionKind,
+    api::{DynamicObject, ListParams},
 };
 use serde_json::Value;
 
@@ -264,10 +263,7 @@ impl Place<'_> {
 
     /// The state's network attachment, untyped.
     pub fn attachments(&self) -> Api<DynamicObject> {
-        let kind = GroupVersionKind::gvk("k8s.cni.cncf.io", "v1", "NetworkAttachmentDefinition");
-        let kind = ApiResource::from_gvk_with_plural(&kind, "network-attachment-definitions");
-        let namespace = self.namespace();
-        Api::namespaced_with(namespace.client().clone(), &namespace.name, &kind)
+        self.namespace().network_attachments()
     }
 
     /// The plugin's ADD in a new sandbox of a pod.

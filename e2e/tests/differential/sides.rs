@@ -8,17 +8,16 @@ use std::{collections::BTreeMap, time::Duration};
 
 use e2e::{
     Cluster, ControlPlane, Error, Options, Result,
+    cluster::create,
     control_plane::{ADMIN, IPGC},
+    node::install::NAMESPACE,
     ours::{self, Ipgc},
     upstream::Upstream,
     wait::{self, Probe},
 };
 use futures::{FutureExt as _, future::BoxFuture};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role};
-use kube::{
-    Api, Client,
-    api::{DeleteParams, PostParams},
-};
+use kube::{Api, Client, api::DeleteParams};
 use serde_json::{Value, json};
 
 use crate::{
@@ -31,9 +30,6 @@ const UPSTREAM_WITHOUT_GET: &str = "upstream-without-get";
 
 /// The right that ipgc loses in one setting.
 const GET_PODS: &str = "ipgc-get-pods";
-
-/// Where the manifests put ipgc.
-const IPGC_NAMESPACE: &str = "ipgc-system";
 
 /// ipgc's waits. W is 4 s for one row; the longest is that of a reservation without a row, 10 s more. By the
 /// environment, where a name that the binary does not know is no error: the rows that it stands for
@@ -179,7 +175,7 @@ fn control_loop<'s>(
         let replica = &watched.replica;
         let mark = plane.audit().mark()?;
         let node = &replica.node.name;
-        let upstream = Upstream::control_loop_as(user, plane, &replica.namespace, node).await?;
+        let upstream = Upstream::control_loop(user, plane, &replica.namespace, node).await?;
         replica.act(&watched.states).await?;
         let seen = watched.settle(UPSTREAM_HOLD).await?;
         upstream.still_up()?;
@@ -213,7 +209,7 @@ fn reconciler<'s>(
             _ => (SHORT_PASS, "reconciler run succeeded"),
         };
         let namespace = &replica.namespace;
-        let upstream = Upstream::reconciler_as(user, plane, namespace, schedule).await?;
+        let upstream = Upstream::reconciler(user, plane, namespace, schedule).await?;
         wait::until("a pass of the reconciler", PASS, || async {
             upstream.still_up()?;
             let log = upstream.log()?;
@@ -248,7 +244,7 @@ fn ipgc<'s>(
         let mark = plane.audit().mark()?;
         let access = match setting {
             Setting::GetRefused => plane.access(IPGC)?,
-            _ => plane.service_account(IPGC_NAMESPACE, "ipgc").await?,
+            _ => plane.service_account(NAMESPACE, "ipgc").await?,
         };
         let args = ["--pool-namespace", &replica.namespace.name];
         let cluster = replica.namespace.cluster();
@@ -419,10 +415,7 @@ async fn prepare_upstream(plane: &ControlPlane) -> Result<()> {
 /// its own.
 async fn prepare_ipgc(plane: &ControlPlane) -> Result<()> {
     let cluster = Cluster::of(plane).await?;
-    let base = ours::workspace().join("manifests/base");
-    cluster
-        .kubectl(["apply".as_ref(), "-k".as_ref(), base.as_os_str()])
-        .await?;
+    cluster.apply_manifests().await?;
     let client = cluster.client();
     let mut rules = Vec::new();
     for name in ["ipgc", "ipgc-pools"] {
@@ -430,7 +423,7 @@ async fn prepare_ipgc(plane: &ControlPlane) -> Result<()> {
         let role = role.map_err(Error::api(format!("get cluster role {name}")))?;
         rules.extend(role.rules.unwrap_or_default());
     }
-    for namespace in ["kube-node-lease", IPGC_NAMESPACE] {
+    for namespace in ["kube-node-lease", NAMESPACE] {
         let role = Api::<Role>::namespaced(client.clone(), namespace)
             .get("ipgc")
             .await;
@@ -476,23 +469,13 @@ fn without_get_of_pods(rule: PolicyRule) -> Vec<PolicyRule> {
 
 /// Gives a user a cluster role of this name.
 async fn bind(client: &Client, name: &str, user: &str, rules: &Value) -> Result<()> {
-    let role: ClusterRole =
-        serde_json::from_value(json!({"metadata": {"name": name}, "rules": rules}))
-            .map_err(Error::malformed("a cluster role"))?;
-    let binding: ClusterRoleBinding = serde_json::from_value(json!({
+    let role = json!({"metadata": {"name": name}, "rules": rules});
+    let binding = json!({
         "metadata": {"name": name},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
-    }))
-    .map_err(Error::malformed("a cluster role binding"))?;
-    let parameters = PostParams::default();
-    Api::all(client.clone())
-        .create(&parameters, &role)
-        .await
-        .map_err(Error::api(format!("create cluster role {name}")))?;
-    Api::all(client.clone())
-        .create(&parameters, &binding)
-        .await
-        .map_err(Error::api(format!("bind cluster role {name}")))?;
+    });
+    create::<ClusterRole>(&Api::all(client.clone()), role).await?;
+    create::<ClusterRoleBinding>(&Api::all(client.clone()), binding).await?;
     Ok(())
 }

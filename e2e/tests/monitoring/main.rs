@@ -16,11 +16,13 @@ use std::{
 };
 
 use common::{Bench, put_pool, run_pod, scrape::Scrape, seconds, server};
-use e2e::{ours::workspace, tools::Tool};
+use e2e::{
+    ours::{self, workspace},
+    tools::Tool,
+};
 use ipgc::{config::Config, metrics};
 use promql::asked;
 use rstest::rstest;
-use serde::Deserialize;
 use serde_json::Value;
 use testkit::fixtures;
 
@@ -37,17 +39,7 @@ fn yaml(text: &str) -> Value {
 
 /// The objects of the overlay, as `kubectl kustomize` renders it.
 fn rendered() -> Vec<Value> {
-    let output = Command::new(Tool::Kubectl.path_blocking().unwrap())
-        .arg("kustomize")
-        .arg(workspace().join(OVERLAY))
-        .output()
-        .unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{errors}");
-    let text = String::from_utf8(output.stdout).unwrap();
-    serde_yaml::Deserializer::from_str(&text)
-        .map(|document| Value::deserialize(document).unwrap())
-        .collect()
+    ours::rendered(OVERLAY).unwrap()
 }
 
 fn of_kind(kind: &str) -> Value {

@@ -7,6 +7,7 @@ use std::{
 
 use e2e::{
     Error, Result,
+    cluster::create,
     node::install::ACCOUNT,
     wait::{self, patiently},
 };
@@ -15,7 +16,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::{apps::v1::StatefulSet, batch::v1::Job};
 use kube::{
     Api,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams},
 };
 use rand::RngExt as _;
 use serde_json::json;
@@ -201,14 +202,9 @@ pub async fn completed_job_gives_its_address_back(stage: Arc<Stage>) -> Result<(
         .args(&["exit", "8"])
         .template();
     template["spec"]["restartPolicy"] = "Never".into();
-    let job: Job = serde_json::from_value(json!({
-        "metadata": {"name": "work"}, "spec": {"template": template},
-    }))
-    .map_err(Error::malformed("a job of ours"))?;
+    let job = json!({"metadata": {"name": "work"}, "spec": {"template": template}});
     let jobs: Api<Job> = scene.namespace.api();
-    jobs.create(&PostParams::default(), &job)
-        .await
-        .map_err(Error::api("create a job"))?;
+    create(&jobs, job).await?;
     let held = || scene.rows();
     let rows = wait::until_state("the job's row", PATIENCE, held, |rows| rows.len() == 1).await?;
     let (address, _) = rows[0].clone();
@@ -244,11 +240,8 @@ pub async fn evicted_pod_gives_its_address_back(stage: Arc<Stage>) -> Result<()>
     pod["metadata"]["name"] = "greedy".into();
     pod["spec"]["volumes"] = json!([{"name": "data", "emptyDir": {"sizeLimit": "5Mi"}}]);
     pod["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "data", "mountPath": "/data"}]);
-    let pod = serde_json::from_value(pod).map_err(Error::malformed("a pod of ours"))?;
     let pods = &scene.namespace.pods();
-    pods.create(&PostParams::default(), &pod)
-        .await
-        .map_err(Error::api("create a pod"))?;
+    create(pods, pod).await?;
     let held = || scene.rows();
     let rows = wait::until_state("the pod's row", PATIENCE, held, |rows| rows.len() == 1).await?;
     network.lose()?;
@@ -324,19 +317,16 @@ pub enum Rows {
 /// Up and down this many times, on the networks `net-a` and `net-b`.
 pub async fn churn(scene: &Scene, rounds: usize, live_rows: Rows) -> Result<()> {
     const REPLICAS: usize = 4;
-    let set: StatefulSet = serde_json::from_value(json!({
+    let set = json!({
         "metadata": {"name": "web"},
         "spec": {
             "serviceName": "web", "replicas": 0, "podManagementPolicy": "Parallel",
             "selector": {"matchLabels": {"app": "web"}},
             "template": Wanted::pod("web", &["net-a", "net-b"]).template(),
         },
-    }))
-    .map_err(Error::malformed("a set of ours"))?;
+    });
     let sets: &Api<StatefulSet> = &scene.namespace.api();
-    sets.create(&PostParams::default(), &set)
-        .await
-        .map_err(Error::api("create a set"))?;
+    create(sets, set).await?;
     let scale = |replicas: usize| async move {
         let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
         let (parameters, patch) = (&PatchParams::default(), &patch);

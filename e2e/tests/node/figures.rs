@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use e2e::{Error, Result, upstream::Upstream, wait};
+use e2e::{Error, Result, control_plane::ADMIN, upstream::Upstream, wait};
 use kube::{ResourceExt as _, api::ListParams};
 
 use crate::{
@@ -39,7 +39,7 @@ pub async fn time_to_free_beside_upstream(stage: Arc<Stage>) -> Result<()> {
     let mut loops = Vec::new();
     for node in stage.tier.nodes() {
         let plane = stage.tier.plane();
-        loops.push(Upstream::control_loop(plane, &stage.pools, node.name()).await?);
+        loops.push(Upstream::control_loop(ADMIN, plane, &stage.pools, node.name()).await?);
     }
     let upstream = Scene::new(&stage, "figures").await?;
     let freed = measure(&upstream, "10.132.0.0/24", "upstream's loop", UPSTREAM).await?;

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use e2e::{Error, Result, upstream::Upstream, wait};
+use e2e::{Error, Result, control_plane::ADMIN, node::Machine, upstream::Upstream, wait};
 use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api,
@@ -71,27 +71,16 @@ pub async fn silent_node_holds_until_it_is_fenced(stage: Arc<Stage>) -> Result<(
     let node = &stage.tier.nodes()[1];
     node.power_off().await?;
     scene.silent(address).await?;
-    stage
-        .cluster
-        .kubectl([
-            "taint",
-            "node",
-            node.name(),
-            "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
-        ])
-        .await?;
+    let taint = async |taint: &str| {
+        let taint = format!("node.kubernetes.io/out-of-service{taint}");
+        let words = ["taint", "node", node.name(), &taint];
+        stage.cluster.kubectl(words).await
+    };
+    taint("=nodeshutdown:NoExecute").await?;
     // An unwitnessed row waits for W from the restart, which is over; the sweep looks every five minutes.
     scene.ends_clean(PATIENCE).await?;
     assert_eq!(scene.freed().await?, [address]);
-    stage
-        .cluster
-        .kubectl([
-            "taint",
-            "node",
-            node.name(),
-            "node.kubernetes.io/out-of-service-",
-        ])
-        .await?;
+    taint("-").await?;
     node.power_on(stage.tier.plane(), stage.tier.hub()).await?;
     recovered(&stage).await
 }
@@ -117,11 +106,7 @@ pub async fn removed_node_is_waited_for(stage: Arc<Stage>) -> Result<()> {
     let node = &stage.tier.nodes()[1];
     node.power_off().await?;
     scene.silent(address).await?;
-    let nodes: Api<Node> = Api::all(stage.cluster.client().clone());
-    nodes
-        .delete(node.name(), &DeleteParams::default())
-        .await
-        .map_err(Error::api("delete a node"))?;
+    delete_object(&stage, node).await?;
     let deleted = Instant::now();
     scene.keeps_rows(("web", 1), deleted, witnessed(1)).await?;
     scene.ends_clean(PATIENCE * 4).await?;
@@ -138,11 +123,7 @@ pub async fn dead_node_is_removed(stage: Arc<Stage>) -> Result<()> {
     let node = &stage.tier.nodes()[1];
     let addresses = scene.run(&Wanted::pod("web", &["net-a"]).on(node)).await?;
     node.power_off().await?;
-    let nodes: Api<Node> = Api::all(stage.cluster.client().clone());
-    nodes
-        .delete(node.name(), &DeleteParams::default())
-        .await
-        .map_err(Error::api("delete a node"))?;
+    delete_object(&stage, node).await?;
     let deleted = Instant::now();
     // Pods of nodes that are gone are collected after 40 seconds, in rounds of 20.
     scene.gone("web", PATIENCE * 2).await?;
@@ -151,6 +132,12 @@ pub async fn dead_node_is_removed(stage: Arc<Stage>) -> Result<()> {
     assert_eq!(scene.freed().await?, addresses);
     node.power_on(stage.tier.plane(), stage.tier.hub()).await?;
     recovered(&stage).await
+}
+
+async fn delete_object(stage: &Stage, node: &Machine) -> Result<()> {
+    let nodes: Api<Node> = Api::all(stage.cluster.client().clone());
+    let deleted = nodes.delete(node.name(), &DeleteParams::default()).await;
+    deleted.map_err(Error::api("delete a node")).map(drop)
 }
 
 /// Upstream's loop and reconciler do their work beside ipgc. Neither frees what the other did, and what
@@ -162,9 +149,9 @@ pub async fn churn_beside_upstream(stage: Arc<Stage>) -> Result<()> {
     let mut upstream = Vec::new();
     let plane = stage.tier.plane();
     for node in stage.tier.nodes() {
-        upstream.push(Upstream::control_loop(plane, &stage.pools, node.name()).await?);
+        upstream.push(Upstream::control_loop(ADMIN, plane, &stage.pools, node.name()).await?);
     }
-    upstream.push(Upstream::reconciler(plane, &stage.pools, "@every 15s").await?);
+    upstream.push(Upstream::reconciler(ADMIN, plane, &stage.pools, "@every 15s").await?);
     ends::churn(&scene, 10, Rows::MayGo).await?;
     for one in &upstream {
         one.still_up()?;

@@ -2,6 +2,7 @@
 
 use std::{
     path::PathBuf,
+    process::Command,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
@@ -11,10 +12,10 @@ use e2e::{
     control_plane::ADMIN,
     node::{REGISTRY, Tier, detector::Detector},
     ours,
+    process::within,
 };
 use rand::RngExt as _;
 use serde_json::Value;
-use tokio::process::Command;
 
 use crate::{
     release::Artifacts,
@@ -152,16 +153,8 @@ impl Stage {
         let mut command = Command::new(&self.program);
         command
             .args(["audit", "-o", "json", "--kubeconfig"])
-            .arg(kubeconfig)
-            .kill_on_drop(true);
-        let answer = tokio::time::timeout(AUDIT, command.output())
-            .await
-            .map_err(|_| Error::Deadline {
-                what: "ipgc audit".into(),
-                after: AUDIT,
-                state: "it still ran".into(),
-            })?
-            .map_err(Error::io("start ipgc audit"))?;
+            .arg(kubeconfig);
+        let answer = within("ipgc audit", command, AUDIT).await?;
         // 1: something was found.
         if !matches!(answer.status.code(), Some(0 | 1)) {
             return Err(Error::Command {

@@ -8,7 +8,7 @@ use std::{
 
 use e2e::{
     Error, Namespace, Result,
-    cluster::unique,
+    cluster::{create, unique},
     node::{Machine, WHEREABOUTS_KUBECONFIG, detector::Holding},
     pools::{self, Row},
     wait::{self, Probe},
@@ -21,7 +21,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PropagationPolicy},
 };
 use serde_json::{Value, json};
 
@@ -121,29 +121,20 @@ impl Scene {
         pod["apiVersion"] = "v1".into();
         pod["kind"] = "Pod".into();
         pod["metadata"]["name"] = wanted.name.as_str().into();
-        let pod: Pod = serde_json::from_value(pod).map_err(Error::malformed("a pod of ours"))?;
-        self.namespace
-            .pods()
-            .create(&PostParams::default(), &pod)
-            .await
-            .map_err(Error::api(format!("create pod {}", wanted.name)))?;
-        Ok(())
+        create(&self.namespace.pods(), pod).await.map(drop)
     }
 
     /// Makes the ReplicaSet `web` and waits until its pods run.
     pub async fn replicas(&self, wanted: &Wanted, count: usize) -> Result<()> {
-        let set: ReplicaSet = serde_json::from_value(json!({
+        let set = json!({
             "metadata": {"name": "web"},
             "spec": {
                 "replicas": count, "selector": {"matchLabels": {"app": wanted.name}},
                 "template": wanted.template(),
             },
-        }))
-        .map_err(Error::malformed("a set of ours"))?;
+        });
         let sets: &Api<ReplicaSet> = &self.namespace.api();
-        sets.create(&PostParams::default(), &set)
-            .await
-            .map_err(Error::api("create a set"))?;
+        create(sets, set).await?;
         let ready = || async move {
             let set = sets.get("web").await.map_err(Error::api("get a set"))?;
             let ready = set.status.and_then(|status| status.ready_replicas);

@@ -3,7 +3,14 @@
 
 use std::time::Duration;
 
-use e2e::{Error, Result, cluster::unique, cni::Network, pods::End, wait, wait::Probe};
+use e2e::{
+    Error, Result,
+    cluster::{create, unique},
+    cni::Network,
+    pods::End,
+    wait,
+    wait::Probe,
+};
 use ipgc::{
     config::Config,
     snapshot::live::{Scan, read as snapshot},
@@ -11,12 +18,9 @@ use ipgc::{
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
-use kube::{
-    Api,
-    api::{DeleteParams, PostParams},
-};
+use kube::{Api, api::DeleteParams};
 use rstest::rstest;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::{POOL, Scene, plan};
 
@@ -43,7 +47,7 @@ impl<'s> Policy<'s> {
         (object, change): (&str, &str),
     ) -> Result<Self> {
         let name = unique("policy");
-        let policy: ValidatingAdmissionPolicy = read(json!({
+        let policy = json!({
             "metadata": { "name": name },
             "spec": {
                 "failurePolicy": "Fail",
@@ -55,8 +59,8 @@ impl<'s> Policy<'s> {
                 }]},
                 "validations": [{ "expression": rule, "message": "hands off", "reason": reason }],
             },
-        }));
-        let binding: ValidatingAdmissionPolicyBinding = read(json!({
+        });
+        let binding = json!({
             "metadata": { "name": name },
             "spec": {
                 "policyName": name,
@@ -65,13 +69,12 @@ impl<'s> Policy<'s> {
                     "kubernetes.io/metadata.name": scene.namespace.name,
                 }}},
             },
-        }));
+        });
         let client = scene.namespace.client();
-        let params = PostParams::default();
-        let made = Api::all(client.clone()).create(&params, &policy).await;
-        made.map_err(Error::api("create a policy"))?;
-        let made = Api::all(client.clone()).create(&params, &binding).await;
-        made.map_err(Error::api("bind a policy"))?;
+        let policies: Api<ValidatingAdmissionPolicy> = Api::all(client.clone());
+        create(&policies, policy).await?;
+        let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(client.clone());
+        create(&bindings, binding).await?;
         // Somebody else, for the rule may exempt us.
         let patch = [
             "--as=somebody",
@@ -107,10 +110,6 @@ impl<'s> Policy<'s> {
         gone.map_err(Error::api("delete a policy"))?;
         Ok(())
     }
-}
-
-fn read<K: serde::de::DeserializeOwned>(object: Value) -> K {
-    serde_json::from_value(object).unwrap()
 }
 
 /// One pool of two is refused, and a reservation.

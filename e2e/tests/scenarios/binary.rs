@@ -8,20 +8,21 @@ use std::{
 use e2e::{
     Cluster, ControlPlane, Error, Result,
     access::Access,
-    cluster::unique,
+    cluster::{create, unique},
     control_plane::Options,
+    node::install::{ACCOUNT, NAMESPACE},
     ours::{Ipgc, build, clean, program, workspace},
     pods::End,
+    process::within,
     wait,
 };
 use ipgc::config::Config;
 use k8s_openapi::api::{
-    apps::v1::Deployment,
-    authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
-    core::v1::Pod,
+    apps::v1::Deployment, authorization::v1::SubjectAccessReview, core::v1::Pod,
 };
 use kube::{Api, api::PostParams};
 use rstest::rstest;
+use serde_json::json;
 use tokio::sync::OnceCell;
 
 use crate::{
@@ -29,10 +30,6 @@ use crate::{
     support::{COOLDOWN, SHORT_WAITS, Scene, wait_of},
 };
 
-/// Where the manifests put it.
-const NAMESPACE: &str = "ipgc-system";
-/// Its service account there, as the API server names it.
-const USER: &str = "system:serviceaccount:ipgc-system:ipgc";
 /// Promised time from SIGTERM to the end.
 pub const SHUTDOWN: Duration = Duration::from_secs(10);
 
@@ -40,20 +37,7 @@ pub const SHUTDOWN: Duration = Duration::from_secs(10);
 pub async fn ipgc(args: &[&str]) -> Result<Output> {
     let mut command = clean(Command::new(program().await?));
     command.args(args);
-    output(command, &format!("ipgc {args:?}"), wait::PATIENCE).await
-}
-
-/// The output of a command that ends in this time.
-async fn output(command: Command, what: &str, patience: Duration) -> Result<Output> {
-    let mut command = tokio::process::Command::from(command);
-    tokio::time::timeout(patience, command.kill_on_drop(true).output())
-        .await
-        .map_err(|_| Error::Deadline {
-            what: format!("{what} to end"),
-            after: patience,
-            state: "it still ran".into(),
-        })?
-        .map_err(Error::io(format!("start {what}")))
+    within(&format!("ipgc {args:?}"), command, wait::PATIENCE).await
 }
 
 /// Ends it as the kubelet does, in the time that is promised. Returns its log.
@@ -75,10 +59,7 @@ pub async fn applied() -> Result<&'static ControlPlane> {
     let cluster = Cluster::get().await?;
     APPLIED
         .get_or_try_init(|| async {
-            let base = workspace().join("manifests/base");
-            let said = cluster
-                .kubectl(["apply".as_ref(), "-k".as_ref(), base.as_os_str()])
-                .await?;
+            let said = cluster.apply_manifests().await?;
             let lines = said.lines();
             let refused: Vec<_> = lines.filter(|line| !line.ends_with(" created")).collect();
             assert_eq!(refused, [""; 0], "{said}");
@@ -147,16 +128,9 @@ async fn upstreams_programs_are_told_of_at_the_start() -> Result<()> {
     let (scene, _) = Scene::with_network("beside").await?;
     let cluster = scene.namespace.cluster();
     let name = &*scene.namespace.name;
-    let pod = [
-        "run",
-        "theirs",
-        "--image=i",
-        "--labels=app=whereabouts",
-        "-n",
-        name,
-    ];
-    let theirs = ["--command", "--", "/ip-reconciler"];
-    cluster.kubectl(pod.into_iter().chain(theirs)).await?;
+    let pod = "run theirs --image=i --labels=app=whereabouts --command -- /ip-reconciler";
+    let pod: Vec<_> = pod.split(' ').collect();
+    scene.namespace.kubectl(&pod).await?;
     let account = plane.service_account(NAMESPACE, "ipgc").await?;
     let args = ["--pool-namespace", name];
     let ipgc = run(cluster, &account, &args).await?;
@@ -241,24 +215,13 @@ async fn the_server_grants_what_the_manifests_say(
     #[case] granted: bool,
 ) -> Result<()> {
     let plane = applied().await?;
-    let review = SubjectAccessReview {
-        spec: SubjectAccessReviewSpec {
-            user: Some(USER.to_owned()),
-            resource_attributes: Some(ResourceAttributes {
-                namespace: Some("kube-system".to_owned()),
-                verb: Some(verb.to_owned()),
-                group: Some(group.to_owned()),
-                resource: Some(resource.to_owned()),
-                ..ResourceAttributes::default()
-            }),
-            ..SubjectAccessReviewSpec::default()
-        },
-        ..SubjectAccessReview::default()
-    };
-    let answer = Api::<SubjectAccessReview>::all(plane.admin().await?)
-        .create(&PostParams::default(), &review)
-        .await
-        .map_err(Error::api("review an access"))?;
+    let review = json!({
+        "spec": {"user": ACCOUNT, "resourceAttributes": {
+            "namespace": "kube-system", "verb": verb, "group": group, "resource": resource,
+        }},
+    });
+    let reviews = Api::<SubjectAccessReview>::all(plane.admin().await?);
+    let answer = create(&reviews, review).await?;
     assert_eq!(answer.status.unwrap().allowed, granted);
     Ok(())
 }
@@ -316,7 +279,7 @@ async fn the_demo_plays_on_a_real_cluster_and_leaves_nothing_behind() -> Result<
     cluster.access().write(&kubeconfig)?;
     let mut command = clean(Command::new(build("demo").await?));
     command.arg("--kubeconfig").arg(&kubeconfig);
-    let output = output(command, "the demo", THE_STORY).await?;
+    let output = within("the demo", command, THE_STORY).await?;
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(
         output.status.success(),

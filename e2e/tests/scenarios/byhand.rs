@@ -12,7 +12,7 @@ use e2e::{
 };
 use tokio::{io::AsyncWriteExt as _, process::Command};
 
-use crate::support::{POOL, RANGE, SHORT_WAITS, Scene, plan, rows};
+use crate::support::{POOL, SHORT_WAITS, Scene, plan, rows};
 
 /// The output and the exit code of a command.
 #[derive(Debug)]
@@ -67,9 +67,7 @@ pub fn file(cluster: &Cluster, kind: &str) -> PathBuf {
 /// A scene on servers of its own: a node that is silent holds what others wait for, and theirs ours.
 pub async fn alone(prefix: &str) -> Result<(ControlPlane, Arc<Scene>, Network)> {
     let plane = ControlPlane::start(Options::default().with_controllers()).await?;
-    let scene = Scene::on(&Cluster::of(&plane).await?, prefix).await?;
-    let network = Network::range("net-a", RANGE);
-    scene.attach(&network).await?;
+    let (scene, network) = Scene::with_network_on(&Cluster::of(&plane).await?, prefix).await?;
     Ok((plane, scene, network))
 }
 

@@ -3,12 +3,11 @@
 use std::{
     env, fs, iter,
     os::unix::fs::{PermissionsExt as _, symlink},
-    process::{Output, Stdio},
+    process::{Command, Output},
 };
 
-use e2e::{Cluster, Error, Result, cni::Network, ours, pods::End, wait};
+use e2e::{Cluster, Result, cni::Network, ours, pods::End, process::within, wait};
 use ipgc::audit::report::{Finding, Problem, Report};
-use tokio::process::Command;
 
 use crate::{
     byhand::{alone, file, ipgc},
@@ -37,11 +36,8 @@ async fn paste(cluster: &Cluster, finding: &Finding) -> Result<Output> {
         .args(["-c", finding.command.as_deref().expect("no command")])
         .env("PATH", path)
         .env("KUBECONFIG", kubeconfig)
-        .env("KUBECACHEDIR", cluster.dir().join("kubectl-cache"))
-        .stdin(Stdio::null())
-        .kill_on_drop(true);
-    let ended = tokio::time::timeout(wait::PATIENCE, shell.output()).await;
-    ended.expect("kubectl did not end").map_err(Error::io("sh"))
+        .env("KUBECACHEDIR", cluster.dir().join("kubectl-cache"));
+    within("sh", shell, wait::PATIENCE).await
 }
 
 /// As docs/operations.md says: a program of that name is a command of kubectl, and a second one completes it, with names of
@@ -83,9 +79,7 @@ async fn it_is_a_command_of_kubectl() -> Result<()> {
             .args(words)
             .env("PATH", &path)
             .env("KUBECONFIG", &kubeconfig);
-        let output = kubectl.kill_on_drop(true).output();
-        let output = tokio::time::timeout(wait::PATIENCE, output).await;
-        let output = output.expect("kubectl did not end").unwrap();
+        let output = within("kubectl", kubectl, wait::PATIENCE).await?;
         let said = String::from_utf8_lossy(&output.stdout);
         let mut lines = said.lines();
         assert!(
@@ -102,11 +96,9 @@ async fn it_is_a_command_of_kubectl() -> Result<()> {
 async fn a_pool_that_no_definition_leads_to_goes_while_it_is_empty() -> Result<()> {
     let (plane, scene, network) = alone("unused").await?;
     let cluster = scene.namespace.cluster();
-    let name = &*scene.namespace.name;
     let first = scene.start("web-0", &network).await?;
-    cluster
-        .kubectl(["delete", "net-attach-def", "net-a", "-n", name])
-        .await?;
+    let delete = ["delete", "net-attach-def", "net-a"];
+    scene.namespace.kubectl(&delete).await?;
     let with_row = found(&scene, Problem::PoolWithoutDefinition).await?;
     assert_eq!(with_row.len(), 1);
     assert_eq!(with_row[0].command, None);
@@ -171,11 +163,8 @@ async fn a_reservation_that_is_missing_is_made() -> Result<()> {
 
 /// Names of the pools, as kubectl prints them.
 async fn pools(scene: &Scene) -> Result<String> {
-    let args = ["get", "ippools.whereabouts.cni.cncf.io", "-o", "name", "-n"];
-    let cluster = scene.namespace.cluster();
-    cluster
-        .kubectl(args.into_iter().chain([&*scene.namespace.name]))
-        .await
+    let args = ["get", "ippools.whereabouts.cni.cncf.io", "-o", "name"];
+    scene.namespace.kubectl(&args).await
 }
 
 /// With the pool that such a slice has, and not if it has another node since the audit.
@@ -183,7 +172,6 @@ async fn pools(scene: &Scene) -> Result<String> {
 async fn slices_of_nodes_that_are_gone_are_free_again() -> Result<()> {
     let scene = Scene::new("unassigned").await?;
     let cluster = scene.namespace.cluster();
-    let name = &*scene.namespace.name;
     let network = Network::range("net-a", "10.4.0.0/16")
         .network_name("sliced")
         .with("node_slice_size", "/24");
@@ -205,9 +193,8 @@ async fn slices_of_nodes_that_are_gone_are_free_again() -> Result<()> {
         .await?;
     let nodes = async || {
         let path = "jsonpath={range .status.allocations[*]}{.nodeName},{end}";
-        cluster
-            .kubectl(["get", "nodeslicepools", "sliced", "-n", name, "-o", path])
-            .await
+        let get = ["get", "nodeslicepools", "sliced", "-o", path];
+        namespace.kubectl(&get).await
     };
     let both = found(&scene, Problem::SliceOfGoneNode).await?;
     let of = |node: &str| {
@@ -216,18 +203,15 @@ async fn slices_of_nodes_that_are_gone_are_free_again() -> Result<()> {
     };
     let (of_a, of_b) = (of("node-a").unwrap(), of("node-b").unwrap());
     let other = r#"[{"op":"replace","path":"/status/allocations/1/nodeName","value":"node-c"}]"#;
-    cluster
-        .kubectl([
-            "patch",
-            "nodeslicepools",
-            "sliced",
-            "-n",
-            name,
-            "--type=json",
-            "-p",
-            other,
-        ])
-        .await?;
+    let patch = [
+        "patch",
+        "nodeslicepools",
+        "sliced",
+        "--type=json",
+        "-p",
+        other,
+    ];
+    namespace.kubectl(&patch).await?;
     let refused = paste(cluster, of_b).await?;
     assert!(!refused.status.success(), "{refused:?}");
     assert_eq!(nodes().await?, "node-a,node-c,,");

@@ -8,10 +8,7 @@ use e2e::{Cluster, ControlPlane, Error, Options, Result, pods::End, wait};
 use ipgc::api::CRD_FILES;
 use serde_json::{Value, json};
 
-use crate::{
-    binary::ipgc,
-    support::{RANGE, Scene},
-};
+use crate::{binary::ipgc, support::Scene};
 
 const KINDS: [&str; 4] = [
     "crd/ippools.whereabouts.cni.cncf.io",
@@ -102,9 +99,7 @@ async fn ours_are_upstreams_but_for_texts() -> Result<()> {
 #[tokio::test]
 async fn the_collector_and_the_plugin_work_with_ours() -> Result<()> {
     let (plane, ours) = servers_with_ours().await?;
-    let scene = Scene::on(&ours, "ours").await?;
-    let network = e2e::cni::Network::range("net-a", RANGE);
-    scene.attach(&network).await?;
+    let (scene, network) = Scene::with_network_on(&ours, "ours").await?;
     let collecting = scene.collect().await?;
     scene.start("web-0", &network).await?;
     scene.namespace.end_pod("web-0", End::Succeeded).await?;

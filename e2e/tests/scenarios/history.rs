@@ -8,11 +8,11 @@ use std::{
     time::Duration,
 };
 
-use e2e::{Cluster, ControlPlane, Result, cni::Network, control_plane::Options, pods::End, wait};
+use e2e::{Cluster, ControlPlane, Result, control_plane::Options, pods::End, wait};
 use http::Method;
 use tokio::time::sleep;
 
-use crate::support::{POOL, RANGE, Scene, plan, refusing, rows, wait_of};
+use crate::support::{POOL, Scene, plan, refusing, rows, wait_of};
 
 /// A pod that ended well is there again, and is deleted by force on a node that is not ready: its good end never was.
 /// Another one goes on as if nothing had been, and its row goes after its end.
@@ -20,9 +20,7 @@ use crate::support::{POOL, RANGE, Scene, plan, refusing, rows, wait_of};
 async fn after_etcd_was_restored_nothing_that_was_seen_before_counts() -> Result<()> {
     let plane = ControlPlane::start(Options::default()).await?;
     let cluster = Cluster::of(&plane).await?;
-    let scene = Scene::on(&cluster, "restored").await?;
-    let network = Network::range("net-a", RANGE);
-    scene.attach(&network).await?;
+    let (scene, network) = Scene::with_network_on(&cluster, "restored").await?;
     let (silent, at_work) = (cluster.live_node("a").await?, cluster.live_node("b").await?);
     let mut started = Vec::new();
     for (name, node) in [("web-1", &silent), ("web-2", &at_work)] {

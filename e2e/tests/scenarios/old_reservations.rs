@@ -6,10 +6,7 @@ use std::sync::Arc;
 use e2e::{Cluster, ControlPlane, Error, Options, Result, cni::Network, pods::End, wait};
 use serde_json::{Value, json};
 
-use crate::{
-    byhand::ipgc,
-    support::{RANGE, Scene},
-};
+use crate::{byhand::ipgc, support::Scene};
 
 const CRD: &str = "crd/overlappingrangeipreservations.whereabouts.cni.cncf.io";
 
@@ -32,9 +29,7 @@ async fn with_fields(prefix: &str, fields: &[&str]) -> Result<(ControlPlane, Arc
     cluster
         .kubectl(["patch", CRD, "--type=json", "-p", &patch])
         .await?;
-    let scene = Scene::on(&cluster, prefix).await?;
-    let network = Network::range("net-a", RANGE);
-    scene.attach(&network).await?;
+    let (scene, network) = Scene::with_network_on(&cluster, prefix).await?;
     // It is served a moment later.
     let spec = format!("{}={}", fields[0], "probe");
     wait::until("the CRD to be the old one", wait::PATIENCE, || async {

@@ -10,7 +10,8 @@ use e2e::{
     access::Access,
     audit::Request,
     control_plane::Options,
-    ours::{Ipgc, workspace},
+    node::install::{ACCOUNT, NAMESPACE},
+    ours::Ipgc,
     pods::End,
 };
 use ipgc::config::Config;
@@ -22,9 +23,6 @@ use crate::{
     support::{POOL, SHORT_WAITS, Scene, plan, wait_of},
 };
 
-/// Where the manifests put it, and its account as the API server names it.
-const NAMESPACE: &str = "ipgc-system";
-const USER: &str = "system:serviceaccount:ipgc-system:ipgc";
 /// The roles of the manifests: the namespace, empty if none, and the name.
 const ROLES: [(&str, &str); 4] = [
     ("", "ipgc"),
@@ -152,9 +150,7 @@ async fn grant(
 
 /// Rows and reservations of pods that end well and by force: all that it does in a cluster without faults.
 async fn life(cluster: &Cluster, account: &Access) -> Result<()> {
-    let scene = Scene::on(cluster, "rights").await?;
-    let network = e2e::cni::Network::range("net-a", crate::support::RANGE);
-    scene.attach(&network).await?;
+    let (scene, network) = Scene::with_network_on(cluster, "rights").await?;
     let node = cluster.live_node("node").await?;
     let args = [&["--cooldown=1s", "--sweep-interval=1s"][..], &SHORT_WAITS].concat();
     let settings = [("LEADER_ELECT", "true"), ("LEASE_NAMESPACE", NAMESPACE)];
@@ -182,9 +178,7 @@ async fn life(cluster: &Cluster, account: &Access) -> Result<()> {
 async fn each_right_is_used_and_its_loss_is_told_and_nothing_beyond_is_asked_for() -> Result<()> {
     let plane = ControlPlane::start(Options::default()).await?;
     let cluster = &Cluster::of(&plane).await?;
-    let base = workspace().join("manifests/base");
-    let apply = ["apply".as_ref(), "-k".as_ref(), base.as_os_str()];
-    cluster.kubectl(apply).await?;
+    cluster.apply_manifests().await?;
     let account = plane.service_account(NAMESPACE, "ipgc").await?;
     let config = Config {
         lease_namespace: Some(NAMESPACE.to_owned()),
@@ -201,7 +195,7 @@ async fn each_right_is_used_and_its_loss_is_told_and_nothing_beyond_is_asked_for
     let mark = cluster.audit().mark()?;
     life(cluster, &account).await?;
     let mut sent = cluster.audit().since(mark)?;
-    sent.retain(|request| request.user == USER);
+    sent.retain(|request| request.user == ACCOUNT);
     let refusals: Vec<_> = sent
         .iter()
         .filter(|it| [401, 403].contains(&it.code))

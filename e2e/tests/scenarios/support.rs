@@ -38,12 +38,7 @@ pub const COOLDOWN: Duration = Duration::from_secs(1);
 /// First part of the wait after any other end.
 pub const GRACE: Duration = Duration::from_secs(1);
 /// The same waits as arguments of the binary, the cooldown excepted.
-pub const SHORT_WAITS: [&str; 4] = [
-    "--grace=1s",
-    "--del-budget=1s",
-    "--add-budget=1s",
-    "--max-pod-grace=1s",
-];
+pub use e2e::ours::SHORT_WAITS;
 /// Time that each row of the pod adds to the wait.
 pub const DEL_BUDGET: Duration = Duration::from_secs(1);
 /// Time that the pod's own termination grace adds to the wait.
@@ -106,7 +101,12 @@ impl Scene {
 
     /// A scenario with the network attachment `net-a` of [`RANGE`].
     pub async fn with_network(prefix: &str) -> Result<(Arc<Self>, Network)> {
-        let scene = Self::new(prefix).await?;
+        Self::with_network_on(&Cluster::get().await?, prefix).await
+    }
+
+    /// The same on other servers.
+    pub async fn with_network_on(cluster: &Cluster, prefix: &str) -> Result<(Arc<Self>, Network)> {
+        let scene = Self::on(cluster, prefix).await?;
         let network = Network::range("net-a", RANGE);
         scene.attach(&network).await?;
         Ok((scene, network))
@@ -266,10 +266,11 @@ impl Scene {
 
     /// The requests of the collector about this namespace since `mark`, watches aside.
     pub fn requests(&self, mark: e2e::audit::Mark) -> Result<Vec<Request>> {
-        let audit = self.namespace.cluster().audit();
-        let mut requests = audit.by_agent(mark, &self.agent)?;
-        requests
-            .retain(|request| request.namespace == self.namespace.name && request.verb != "watch");
+        let mut requests = self.namespace.cluster().audit().since(mark)?;
+        requests.retain(|request| {
+            let is_here = request.namespace == self.namespace.name && request.verb != "watch";
+            is_here && request.user_agent.split(' ').next() == Some(&self.agent)
+        });
         Ok(requests)
     }
 
