@@ -59,7 +59,7 @@ impl World {
                 if !uids.any(is_its) {
                     let name = claim["metadata"]["name"].as_str().unwrap_or_default();
                     self.server.delete(CLAIMS, NS, name);
-                    self.tell("a claim is deleted", || format!("claim {uid} is deleted"));
+                    self.tell("a claim is deleted", uid);
                 }
             }
         }

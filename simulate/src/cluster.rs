@@ -86,9 +86,7 @@ impl World {
                 self.register(machine);
                 if ready == Some(false) {
                     self.api.set_ready(&it.name, true);
-                    self.tell("a node is ready again", || {
-                        format!("node {} is ready again", it.name)
-                    });
+                    self.tell("a node is ready again", &it.name);
                 }
                 continue;
             }
@@ -96,20 +94,14 @@ impl World {
             if ready == Some(true) && silent >= SILENT {
                 self.api.set_ready(&it.name, false);
                 if self.percent(50) {
-                    let (this, time) = (self.clone(), self.millis(30_000, 120_000));
-                    tokio::spawn(async move {
-                        sleep(time).await;
+                    self.after(self.millis(30_000, 120_000), move |this| {
                         if !this.machine(machine).is_at_work() {
-                            this.tell("pods are evicted", || {
-                                format!("the pods of n{} are evicted", machine + 1)
-                            });
+                            this.tell("pods are evicted", format_args!("n{}", machine + 1));
                             this.mark_all(machine);
                         }
                     });
                 }
-                self.tell("a node is not ready", || {
-                    format!("node {} is not ready", it.name)
-                });
+                self.tell("a node is not ready", &it.name);
             }
         }
     }
@@ -119,16 +111,13 @@ impl World {
         if !self.machine(machine).power {
             return;
         }
-        self.tell("a machine loses power", || {
-            format!("n{} loses power for {time:?}", machine + 1)
-        });
+        self.tell(
+            "a machine loses power",
+            format_args!("n{} for {time:?}", machine + 1),
+        );
         self.state().machines[machine].power = false;
         self.end_all(machine);
-        let this = self.clone();
-        tokio::spawn(async move {
-            sleep(time).await;
-            this.boot(machine);
-        });
+        self.after(time, move |this| this.boot(machine));
     }
 
     fn boot(&self, machine: usize) {
@@ -139,17 +128,12 @@ impl World {
             it.kubelet = true;
             it.boot += 1;
         }
-        self.tell("a machine boots", || format!("n{} boots", machine + 1));
+        self.tell("a machine boots", format_args!("n{}", machine + 1));
         self.take_fence_back(machine);
         if self.machine(machine).connected {
             self.register(machine);
         }
-        let of: Vec<_> = {
-            let state = self.state();
-            let of = state.pods.iter().filter(|(_, pod)| pod.machine == machine);
-            of.map(|(uid, _)| *uid).collect()
-        };
-        for uid in of {
+        for (uid, _) in self.pods(|pod| pod.machine == machine) {
             self.begin_life(uid);
         }
     }

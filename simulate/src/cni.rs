@@ -10,10 +10,10 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     claims::writer,
-    world::{Address, Doubled, NS, World},
+    world::{Address, Doubled, NS, World, rows},
 };
 
-const ORIP: &str = "overlappingrangeipreservations";
+pub(crate) const ORIP: &str = "overlappingrangeipreservations";
 
 /// The outcome of a DEL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,10 +125,7 @@ impl World {
         let of = &self.nets[net];
         let object = self.server.get("ippools", NS, pool)?;
         let version = object["metadata"]["resourceVersion"].as_str()?.to_owned();
-        let rows = object["spec"]["allocations"]
-            .as_object()
-            .cloned()
-            .unwrap_or_default();
+        let rows = rows(&object);
         let reservation = |ip: IpAddr| {
             let name = reservation_names(ip, of.network_name).into_iter().next()?;
             self.server.get(ORIP, NS, &name)
@@ -138,38 +135,26 @@ impl World {
             let is_its = !of.of_claims || row["id"] == id;
             is_its && row["podref"] == podref && row["ifname"] == interface
         });
-        if let Some((key, _)) = own {
-            let ip = range.address_at(Offset::parse(key)?)?;
-            let found = of.reserves.then(|| reservation(ip)).flatten();
-            // It would try again and again, until its time is over.
-            if found.as_ref().is_some_and(|it| owner(it) != podref) {
-                return None;
-            }
-            return Some(Look {
-                version,
-                key: key.clone(),
-                ip,
-                is_own: true,
-                has_reservation: found.is_some(),
-            });
-        }
-        for offset in 1..14_u64 {
-            let key = offset.to_string();
-            if rows.contains_key(&key) {
-                continue;
-            }
+        let is_own = own.is_some();
+        let free = (1..14_u64).map(|offset| offset.to_string());
+        let free = free.filter(|key| !rows.contains_key(key));
+        let keys: Vec<_> = match own {
+            Some((key, _)) => vec![key.clone()],
+            None => free.collect(),
+        };
+        for key in keys {
             let ip = range.address_at(Offset::parse(&key)?)?;
             let found = of.reserves.then(|| reservation(ip)).flatten();
-            if found.as_ref().is_some_and(|it| owner(it) != podref) {
-                continue;
+            // Where that is its own row it would try again and again, until its time is over.
+            if found.as_ref().is_none_or(|it| owner(it) == podref) {
+                return Some(Look {
+                    version,
+                    key,
+                    ip,
+                    is_own,
+                    has_reservation: found.is_some(),
+                });
             }
-            return Some(Look {
-                version,
-                key,
-                ip,
-                is_own: false,
-                has_reservation: found.is_some(),
-            });
         }
         None
     }
@@ -242,13 +227,11 @@ impl World {
         } else {
             "ADD writes a row"
         };
-        self.tell(kind, || {
-            let (ip, key) = (look.ip, &look.key);
-            format!(
-                "{kind}: {ip} {podref} {interface} row {pool}/{key} of sandbox {}",
-                &id[..16]
-            )
-        });
+        let (ip, key, id) = (look.ip, &look.key, &id[..16]);
+        self.tell(
+            kind,
+            format_args!("{ip} {podref} {interface} row {pool}/{key} of sandbox {id}"),
+        );
     }
 
     /// ADD is done: the addresses answer from now on. Others that have one of them do so twice.
@@ -346,9 +329,10 @@ impl World {
             Del::Lost => "DEL is lost",
             Del::Half => "DEL leaves the reservation",
         };
-        self.tell(kind, || {
-            format!("{kind}: {podref} {interface} of sandbox {}", &id[..16])
-        });
+        self.tell(
+            kind,
+            format_args!("{podref} {interface} of sandbox {}", &id[..16]),
+        );
     }
 
     /// Whereabouts' reconciler beside ipgc: it reads pools, then pods, and removes rows without a pod a moment later.
@@ -365,11 +349,7 @@ impl World {
             sleep(self.millis(100, 3_000)).await;
             for pool in pools {
                 let name = pool["metadata"]["name"].as_str().unwrap_or_default();
-                let rows = pool["spec"]["allocations"]
-                    .as_object()
-                    .cloned()
-                    .unwrap_or_default();
-                for (key, row) in rows {
+                for (key, row) in rows(&pool) {
                     let owner = row["podref"].as_str().unwrap_or_default();
                     let owner = owner.split_once('/').map_or(owner, |(_, name)| name);
                     if pods.iter().any(|pod| pod == owner) {
@@ -382,9 +362,10 @@ impl World {
                             rows.remove(&key);
                         }
                     });
-                    self.tell("whereabouts' reconciler frees a row", || {
-                        format!("whereabouts' reconciler frees {name}/{key}")
-                    });
+                    self.tell(
+                        "whereabouts' reconciler frees a row",
+                        format_args!("{name}/{key}"),
+                    );
                 }
             }
             self.lose_rows();

@@ -73,8 +73,7 @@ impl Copies {
         let crash = Crash::of(&self.world.server, &client);
         let sends = self.world.server.client_named(&client);
         let running = Collector::new(sends.clone(), sends, config.clone()).start();
-        self.world
-            .tell("ipgc starts", || format!("{client} starts"));
+        self.world.tell("ipgc starts", &client);
         Copy {
             running,
             crash,
@@ -91,7 +90,7 @@ impl Copies {
         } else {
             "ipgc is stopped"
         };
-        self.world.tell(kind, || format!("{kind}: {}", copy.client));
+        self.world.tell(kind, &copy.client);
         if crashes {
             copy.crash.now();
             self.world
@@ -127,8 +126,7 @@ impl Copies {
                 } else {
                     "crash before a write"
                 };
-                self.world
-                    .tell(kind, || format!("{kind}: {}", self.all[number].client));
+                self.world.tell(kind, &self.all[number].client);
                 self.restart(number, true).await;
             }
         }

@@ -1,7 +1,7 @@
 //! Faults of the API server for the requests of ipgc, and only for those: kubelets, people and the oracle are not hit.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -11,6 +11,10 @@ use crate::{dice::Dice, story::Fault};
 
 /// The first letters of the name of each client of ipgc.
 pub const OURS: &str = "ipgc";
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn is_ours(request: &Request) -> bool {
     request.client.starts_with(OURS)
@@ -29,12 +33,8 @@ fn is_write(request: &Request) -> bool {
 /// So many of a hundred of those that `is_meant`.
 fn some(of: usize, seed: u64, is_meant: fn(&Request) -> bool) -> Match {
     let dice = Arc::new(Mutex::new(Dice::new(seed)));
-    Match::any().filter(move |request| {
-        is_ours(request) && is_meant(request) && {
-            let mut dice = dice.lock().unwrap_or_else(PoisonError::into_inner);
-            dice.percent(of)
-        }
-    })
+    Match::any()
+        .filter(move |request| is_ours(request) && is_meant(request) && lock(&dice).percent(of))
 }
 
 impl Fault {
@@ -131,7 +131,7 @@ impl Crash {
         let state = Arc::new(Mutex::new(CrashState::default()));
         let (dead, last) = (Arc::clone(&state), Arc::clone(&state));
         let broken = Match::any().client(client).filter(move |request| {
-            let mut state = dead.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = lock(&dead);
             if state.is_dead {
                 return true;
             }
@@ -152,10 +152,9 @@ impl Crash {
             }
             false
         });
-        let done = Match::any().client(client).filter(move |request| {
-            let state = last.lock().unwrap_or_else(PoisonError::into_inner);
-            state.last == Some((request.number, true))
-        });
+        let done = Match::any()
+            .client(client)
+            .filter(move |request| lock(&last).last == Some((request.number, true)));
         server.on(broken).disconnect();
         server.on(done).apply_then_disconnect();
         Self { state }
@@ -163,19 +162,16 @@ impl Crash {
 
     /// It is to crash.
     pub fn at(&self, at: At) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.at = Some(at);
+        lock(&self.state).at = Some(at);
     }
 
     /// It crashes now.
     pub fn now(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.is_dead = true;
+        lock(&self.state).is_dead = true;
     }
 
     /// Whether it has crashed at a write, and that was done.
     pub fn died_at_a_write(&self) -> Option<bool> {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.last.map(|(_, is_done)| is_done)
+        lock(&self.state).last.map(|(_, is_done)| is_done)
     }
 }

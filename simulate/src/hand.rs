@@ -27,15 +27,13 @@ impl World {
     pub(crate) async fn release(self, number: usize, policy: Policy) {
         let client = self.server.client_named(&format!("{OURS}-by-hand"));
         let Ok(snapshot) = read(&client, &Scan::default()).await else {
-            return self.tell("release: nothing could be read", String::new);
+            return self.tell("release: nothing could be read", "");
         };
         let found = self.one(&snapshot, &policy, number);
         let Some(it) = found.filter(|it| !self.answers(it.address)) else {
-            return self.tell("release: nothing that a person could say", String::new);
+            return self.tell("release: nothing that a person could say", "");
         };
-        self.tell("release --force", || {
-            format!("a person runs release --force: {it:?}")
-        });
+        self.tell("release --force", format_args!("{it:?}"));
         let patience = if self.percent(30) {
             self.millis(1_000, 60_000)
         } else {
@@ -70,7 +68,7 @@ impl World {
             Err(reason @ NotDone::Kept(_)) => ("release: kept", reason.to_string()),
             Err(reason) => ("release: fails", reason.to_string()),
         };
-        self.tell(kind, || format!("{kind}: {} {why}", it.address));
+        self.tell(kind, format_args!("{} {why}", it.address));
     }
 
     /// Whether a sandbox has an address, in whatever network.
@@ -104,9 +102,10 @@ impl World {
             Ok(it) => it.is_readable.then_some(it),
             Err(reason) => {
                 if is_needed {
-                    self.tell("release --force is refused", || {
-                        format!("release --force {ip} of {podref} is refused: {reason}")
-                    });
+                    self.tell(
+                        "release --force is refused",
+                        format_args!("{ip} of {podref}: {reason}"),
+                    );
                 }
                 None
             }

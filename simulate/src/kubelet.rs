@@ -96,9 +96,7 @@ impl World {
     /// The set-up of a sandbox is cut off: the pod is reported as at its end, and its object goes, though ADD may still be at
     /// work. The sandbox is stopped later, like that of a pod that is gone.
     async fn cut_off(&self, uid: u64, pod: &Pod) {
-        self.tell("a set-up is cut off", || {
-            format!("the set-up of {} is cut off", pod.podref())
-        });
+        self.tell("a set-up is cut off", pod.podref());
         let has_run = pod.has_run;
         self.api_edit(uid, |object| {
             object["status"] = fixtures::ended_status("Failed");
@@ -139,9 +137,7 @@ impl World {
             }
             let interface = format!("net{}", number + 1);
             if !self.add(at, *net, &interface).await {
-                self.tell("ADD fails", || {
-                    format!("ADD fails: {} {interface}", pod.podref())
-                });
+                self.tell("ADD fails", format_args!("{} {interface}", pod.podref()));
                 self.stop(at, pod).await;
                 return false;
             }
@@ -159,7 +155,7 @@ impl World {
         if is_wanted() {
             self.api_edit(uid, |object| object["status"] = fixtures::running_status());
             self.set(uid, |pod| pod.has_run = true);
-            self.tell("a pod runs", || format!("{} runs", pod.podref()));
+            self.tell("a pod runs", pod.podref());
         }
         true
     }
@@ -259,9 +255,7 @@ impl World {
             if let Some(pod) = self.state().pods.get_mut(&uid) {
                 pod.terminal = true;
             }
-            self.tell("a pod is at its end", || {
-                format!("{} is at its end", pod.podref())
-            });
+            self.tell("a pod is at its end", pod.podref());
         }
         let is_marked = self.pod(uid).is_some_and(|pod| pod.marked || pod.gone);
         if !is_marked {
@@ -294,8 +288,6 @@ impl World {
         if let Some(pod) = self.state().pods.get_mut(&uid) {
             pod.gone = true;
         }
-        self.tell("a pod's object goes", || {
-            format!("the object of {} goes", pod.podref())
-        });
+        self.tell("a pod's object goes", pod.podref());
     }
 }

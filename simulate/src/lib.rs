@@ -128,13 +128,11 @@ async fn run(story: &Story, trace: bool) -> Outcome {
     if let Some(rule) = &forbidden {
         world.note("a claim is forbidden", rule.hits());
         if is_mended {
-            world.tell("claims are allowed again", String::new);
+            world.tell("claims are allowed again", "");
             rule.remove();
         }
     }
-    world.tell("the end begins", || {
-        format!("all is well from now on, {last:?} after the begin")
-    });
+    world.tell("the end begins", format_args!("{last:?} after the begin"));
     let end = Instant::now() + END;
     let (mut left, mut kept) = (Vec::new(), BTreeMap::new());
     // Where claims stay forbidden, each reservation is tried now and then, for each network that has its address.
@@ -196,9 +194,10 @@ async fn trouble(world: &World, story: &Story, copies: &mut Copies) {
                 },
             ),
             Deed::Fault(fault, time) => {
-                world.tell(&format!("fault: {}", fault.name()), || {
-                    format!("for {time:?} {fault}")
-                });
+                world.tell(
+                    &format!("fault: {}", fault.name()),
+                    format_args!("{fault:?} for {time:?}"),
+                );
                 let rules = fault.begin(&world.server, story.seed ^ number as u64);
                 let time = *time;
                 tokio::spawn(async move {

@@ -77,39 +77,34 @@ fn main() -> ExitCode {
     let failed = Mutex::new(Vec::new());
     let counts = Mutex::new(BTreeMap::<String, u64>::new());
     let begun = Instant::now();
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= args.seeds.end {
-                        return;
-                    }
-                    let story = Story::of(seed, length);
-                    let outcome = match play(&story, false) {
-                        Ok(outcome) => outcome,
-                        Err(error) => {
-                            eprintln!("seed {seed}: {error}");
-                            return;
-                        }
-                    };
-                    if !outcome.violations.is_empty() {
-                        println!("seed {seed}: {}", outcome.violations[0]);
-                        if args.first {
-                            next.store(args.seeds.end, Ordering::Relaxed);
-                        }
-                        failed
-                            .lock()
-                            .unwrap_or_else(PoisonError::into_inner)
-                            .push(seed);
-                    }
-                    let mut all = counts.lock().unwrap_or_else(PoisonError::into_inner);
-                    for (name, count) in outcome.counts {
-                        *all.entry(name).or_default() += count;
-                    }
+    on_all_cores(|| {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= args.seeds.end {
+                return;
+            }
+            let story = Story::of(seed, length);
+            let outcome = match play(&story, false) {
+                Ok(outcome) => outcome,
+                Err(error) => {
+                    eprintln!("seed {seed}: {error}");
+                    return;
                 }
-            });
+            };
+            if !outcome.violations.is_empty() {
+                println!("seed {seed}: {}", outcome.violations[0]);
+                if args.first {
+                    next.store(args.seeds.end, Ordering::Relaxed);
+                }
+                failed
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(seed);
+            }
+            let mut all = counts.lock().unwrap_or_else(PoisonError::into_inner);
+            for (name, count) in outcome.counts {
+                *all.entry(name).or_default() += count;
+            }
         }
     });
     let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -138,6 +133,12 @@ fn main() -> ExitCode {
     }
 }
 
+/// Does the same on each core.
+fn on_all_cores(work: impl Fn() + Sync) {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| (0..cores).for_each(|_| drop(scope.spawn(&work))));
+}
+
 /// Ipgc crashes at each request, before or after the server did it.
 const CRASHES: [fn(&mut Story, usize); 2] = [
     |story, left| story.crash = Some(crash(left, false)),
@@ -154,26 +155,18 @@ fn crash(left: usize, is_done: bool) -> At {
 
 /// The names of pods that are gone are used again at each request: as it arrives, or some time before the server does it.
 const RETURNS: [fn(&mut Story, usize); 4] = [
-    |story, at| story.returns = Some(returns(at, 0)),
-    |story, at| story.returns = Some(returns(at, 3)),
-    |story, at| story.returns = Some(returns(at, 15)),
-    |story, at| story.returns = Some(brief(at)),
+    |story, at| story.returns = Some(returns(at, 0, false)),
+    |story, at| story.returns = Some(returns(at, 3_000, false)),
+    |story, at| story.returns = Some(returns(at, 15_000, false)),
+    // And the pods are deleted by force while their ADDs are at work.
+    |story, at| story.returns = Some(returns(at, 1_600, true)),
 ];
 
-fn returns(at: usize, seconds: u64) -> Returns {
+fn returns(at: usize, milliseconds: u64, is_brief: bool) -> Returns {
     Returns {
         at,
-        pause: Duration::from_secs(seconds),
-        is_brief: false,
-    }
-}
-
-/// The same, and the pods are deleted by force while their ADDs are at work.
-fn brief(at: usize) -> Returns {
-    Returns {
-        at,
-        pause: Duration::from_millis(1_600),
-        is_brief: true,
+        pause: Duration::from_millis(milliseconds),
+        is_brief,
     }
 }
 
@@ -189,28 +182,24 @@ fn at_each_request(happens: &[fn(&mut Story, usize)], args: &Args) -> ExitCode {
         let requests = play(&story, false).map_or(0, |outcome| outcome.requests);
         points += happens.len() * requests;
         let next = AtomicUsize::new(0);
-        thread::scope(|scope| {
-            for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
-                scope.spawn(|| {
-                    loop {
-                        let number = next.fetch_add(1, Ordering::Relaxed);
-                        let (request, which) = (number / happens.len() + 1, number % happens.len());
-                        let is_over = args.first && failed.load(Ordering::Relaxed) > 0;
-                        if request > requests || is_over {
-                            return;
-                        }
-                        let mut story = story.clone();
-                        happens[which](&mut story, request);
-                        let violation = match play(&story, false) {
-                            Ok(outcome) => outcome.violations.first().map(ToString::to_string),
-                            Err(error) => Some(error.to_string()),
-                        };
-                        if let Some(violation) = violation {
-                            failed.fetch_add(1, Ordering::Relaxed);
-                            println!("story {seed}, request {request}, way {which}: {violation}");
-                        }
-                    }
-                });
+        on_all_cores(|| {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let (request, which) = (number / happens.len() + 1, number % happens.len());
+                let is_over = args.first && failed.load(Ordering::Relaxed) > 0;
+                if request > requests || is_over {
+                    return;
+                }
+                let mut story = story.clone();
+                happens[which](&mut story, request);
+                let violation = match play(&story, false) {
+                    Ok(outcome) => outcome.violations.first().map(ToString::to_string),
+                    Err(error) => Some(error.to_string()),
+                };
+                if let Some(violation) = violation {
+                    failed.fetch_add(1, Ordering::Relaxed);
+                    println!("story {seed}, request {request}, way {which}: {violation}");
+                }
             }
         });
     }

@@ -64,8 +64,6 @@ impl World {
         if pod.has_run && !self.running(uid).is_empty() {
             self.api_edit(uid, |object| object["status"] = fixtures::running_status());
         }
-        self.tell("a mirror is made again", || {
-            format!("the mirror of {} is made again", pod.podref())
-        });
+        self.tell("a mirror is made again", pod.podref());
     }
 }

@@ -17,8 +17,9 @@ use serde_json::Value;
 
 use crate::{
     claims::PLACEHOLDER,
+    cni::ORIP,
     faults::OURS,
-    world::{NS, World},
+    world::{Address, NS, Sandbox, World, rows},
 };
 
 /// The count of reservations that stay since admission forbids their claims.
@@ -52,12 +53,6 @@ impl World {
             }
             let before = write.previous().unwrap_or_default();
             let object = write.object();
-            let rows = |object: &Value| {
-                object["spec"]["allocations"]
-                    .as_object()
-                    .cloned()
-                    .unwrap_or_default()
-            };
             let after = rows(&object);
             for (key, row) in rows(&before) {
                 if !after.contains_key(&key) {
@@ -82,13 +77,13 @@ impl World {
         self.note("freed a row of a claim", of_claims.count());
         let state = self.state();
         let is_at = |until: Option<Duration>, at: Duration| until.is_none_or(|until| until > at);
+        let running_at = |at: Duration| {
+            let all = state.sandboxes.iter();
+            all.filter(move |it: &&Sandbox| is_at(it.until, at))
+        };
         for it in &removed {
-            for sandbox in state
-                .sandboxes
-                .iter()
-                .filter(|sandbox| is_at(sandbox.until, it.at))
-            {
-                let has = |address: &&crate::world::Address| {
+            for sandbox in running_at(it.at) {
+                let has = |address: &&Address| {
                     let is_its = address.pool == it.pool && address.key == it.key;
                     is_its && address.from < it.at && is_at(address.until, it.at)
                 };
@@ -104,17 +99,13 @@ impl World {
                 }
             }
         }
-        for write in self.server.history("overlappingrangeipreservations") {
+        for write in self.server.history(ORIP) {
             if !write.by().starts_with(OURS) || write.kind() != testkit::ChangeKind::Deleted {
                 continue;
             }
             let at = write.at().duration_since(self.begun());
-            for sandbox in state
-                .sandboxes
-                .iter()
-                .filter(|sandbox| is_at(sandbox.until, at))
-            {
-                let has = |address: &&crate::world::Address| {
+            for sandbox in running_at(at) {
+                let has = |address: &&Address| {
                     let net = &self.nets[address.net];
                     let ip = reservation_address(write.name(), net.network_name);
                     net.reserves
@@ -124,12 +115,9 @@ impl World {
                 };
                 let object = write.object();
                 let from = object["metadata"]["annotations"]["ipgc.dev/claimed-from"].as_str();
-                let owner = from
-                    .or(object["spec"]["podref"].as_str())
-                    .unwrap_or_default()
-                    .to_owned();
+                let owner = from.or(object["spec"]["podref"].as_str());
                 if let Some(address) = sandbox.addresses.iter().find(has)
-                    && owner == sandbox.podref
+                    && owner == Some(&*sandbox.podref)
                 {
                     found.push(Violation(format!(
                         "ipgc deleted the reservation of {} while sandbox {} of {} had it",
@@ -183,7 +171,7 @@ impl World {
 
     /// How many reservations there are.
     pub fn reservations(&self) -> u64 {
-        self.server.list("overlappingrangeipreservations").len() as u64
+        self.server.list(ORIP).len() as u64
     }
 
     /// Whether something is left at the end that nobody needs; and the counts of what is kept. Where claims `are_forbidden`,
@@ -230,7 +218,7 @@ impl World {
         }
         let of_no_claim = self.rows_of_no_claim().into_iter();
         found.extend(of_no_claim.map(|row| Violation(format!("left at the end: row {row}"))));
-        for reserved in self.server.list("overlappingrangeipreservations") {
+        for reserved in self.server.list(ORIP) {
             if reserved["spec"]["podref"] == "ipgc.dev/releasing" {
                 let name = reserved["metadata"]["name"].as_str().unwrap_or_default();
                 found.push(Violation(format!(

@@ -37,12 +37,7 @@ impl World {
                     };
                     pod.owner == (number, index) && is_alive
                 };
-                let there: Vec<_> = {
-                    let state = self.state();
-                    let there = state.pods.iter().filter(|(_, pod)| is_there(pod));
-                    there.map(|(uid, pod)| (*uid, pod.clone())).collect()
-                };
-                match (&there[..], owner.kind) {
+                match (&self.pods(is_there)[..], owner.kind) {
                     ([], kind) if kind.names_return() && self.state().names_wait => {}
                     ([], Kind::Job | Kind::Bare | Kind::Static)
                         if self.state().is_calm || self.percent(90) => {}
@@ -79,7 +74,7 @@ impl World {
     }
 
     fn use_names(&self, owners: &[Owner]) {
-        self.tell("names return at a request", String::new);
+        self.tell("names return at a request", "");
         self.state().names_wait = false;
         let returning = |owner: &Owner| owner.kind.names_return() && owner.kind != Kind::Static;
         for (number, owner) in owners.iter().enumerate().filter(|it| returning(it.1)) {
@@ -95,17 +90,12 @@ impl World {
     /// within the cooldown (assumption 4 of docs/safety.md).
     fn take_back(&self) {
         let lag = Fault::Lag(1_800).begin(&self.server, 0);
-        let made: Vec<_> = {
-            let state = self.state();
-            let made = state.pods.iter();
-            let made = made.filter(|(_, pod)| !pod.gone && !pod.has_run);
-            made.map(|(uid, _)| *uid).collect()
-        };
+        let made = self.pods(|pod| !pod.gone && !pod.has_run);
         let this = self.clone();
         this.state().names_wait = true;
         tokio::spawn(async move {
             sleep(this.millis(1_000, 1_500)).await;
-            for uid in made {
+            for (uid, _) in made {
                 this.remove(uid);
             }
             sleep(Duration::from_secs(90)).await;
@@ -144,12 +134,8 @@ impl World {
             owner: (number, index),
             machine,
             nets: owner.nets.clone(),
-            marked: false,
-            completed: false,
-            gone: false,
-            terminal: false,
-            has_run: false,
             is_static: owner.kind == Kind::Static,
+            ..Pod::default()
         };
         self.put_pod(uid, &pod, owner.kind.controller(), &owner.name);
         self.state().pods.insert(uid, pod);
@@ -197,9 +183,7 @@ impl World {
             object
         });
         self.claim(uid);
-        self.tell("a pod is made", || {
-            format!("{} is made for {node}", pod.podref())
-        });
+        self.tell("a pod is made", format_args!("{} on {node}", pod.podref()));
     }
 
     /// The text by which a pod asks for networks.
@@ -211,9 +195,7 @@ impl World {
 
     /// A virtual machine moves to another pod: the new one runs, then the old one ends.
     fn migrate(&self, old: u64, number: usize, index: usize, owner: &Owner) {
-        self.tell("a virtual machine migrates", || {
-            format!("the machine of pod {old} migrates")
-        });
+        self.tell("a virtual machine migrates", old);
         self.create(number, index, owner);
         let this = self.clone();
         tokio::spawn(async move {

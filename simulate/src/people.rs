@@ -9,9 +9,9 @@ use tokio::time::sleep;
 
 use crate::{
     claims::claim_of,
-    cni::Del,
+    cni::{Del, ORIP},
     story::{Deed, Story},
-    world::{Machine, NS, Pod, World},
+    world::{Machine, NS, Pod, World, rows},
 };
 
 /// No restoration of etcd loses fewer writes.
@@ -30,10 +30,9 @@ impl World {
     }
 
     fn chosen(&self, number: usize) -> Option<(u64, Pod)> {
-        let state = self.state();
-        let there: Vec<_> = state.pods.iter().filter(|(_, pod)| !pod.gone).collect();
-        let (uid, pod) = there.get(number.checked_rem(there.len())?)?;
-        Some((**uid, (*pod).clone()))
+        let mut there = self.pods(|pod| !pod.gone);
+        let chosen = number.checked_rem(there.len())?;
+        Some(there.swap_remove(chosen))
     }
 
     pub(crate) fn set(&self, uid: u64, change: impl FnOnce(&mut Pod)) {
@@ -61,9 +60,7 @@ impl World {
                 }
             }
             Deed::Drain(machine) => {
-                self.tell("a node is drained", || {
-                    format!("somebody drains n{}", machine + 1)
-                });
+                self.tell("a node is drained", format_args!("n{}", machine + 1));
                 self.mark_all(*machine);
             }
             Deed::Hold(net, time) => self.hold(*net, *time),
@@ -74,9 +71,10 @@ impl World {
             Deed::Partition(machine, time) => self.partition(*machine, *time),
             Deed::NoKubelet(machine, time) => {
                 let (machine, time) = (*machine, *time);
-                self.tell("a kubelet stops", || {
-                    format!("the kubelet of n{} stops for {time:?}", machine + 1)
-                });
+                self.tell(
+                    "a kubelet stops",
+                    format_args!("n{} for {time:?}", machine + 1),
+                );
                 self.for_a_while(machine, time, "a kubelet starts", |it, is_well| {
                     it.kubelet = is_well;
                 });
@@ -94,17 +92,13 @@ impl World {
             Deed::Acknowledge => self.acknowledge(),
             Deed::RemoveNode(machine) => self.remove_node(*machine),
             Deed::EndWatches => {
-                self.tell("all watches end", || {
-                    "the API server ends all watches".to_owned()
-                });
+                self.tell("all watches end", "");
                 for resource in ["pods", "nodes", "network-attachment-definitions"] {
                     self.server.cut_watches(resource);
                 }
             }
             Deed::Compact => {
-                self.tell("old versions are forgotten", || {
-                    "the API server forgets old versions".to_owned()
-                });
+                self.tell("old versions are forgotten", "");
                 self.server.compact();
             }
             Deed::Release(_) | Deed::Restart(_) | Deed::CrashAtWrite(..) | Deed::Fault(..) => {}
@@ -115,7 +109,7 @@ impl World {
     fn of_dead(&self, machine: usize, kind: &str, change: impl FnOnce(&mut Value)) {
         let it = self.machine(machine);
         if !it.power && self.server.edit("nodes", "", &it.name, change) {
-            self.tell(kind, || format!("{kind}: {}", it.name));
+            self.tell(kind, &it.name);
         }
     }
 
@@ -125,20 +119,10 @@ impl World {
         if it.power || self.server.delete("nodes", "", &it.name).is_none() {
             return;
         }
-        self.tell("a node is removed", || {
-            format!("somebody removes node {}", it.name)
-        });
+        self.tell("a node is removed", &it.name);
         self.take_slices(&it.name);
-        let of: Vec<_> = {
-            let state = self.state();
-            let of = state
-                .pods
-                .iter()
-                .filter(|(_, pod)| pod.machine == machine && !pod.gone);
-            of.map(|(uid, pod)| (*uid, pod.name.clone())).collect()
-        };
-        for (uid, name) in of {
-            self.server.edit("pods", NS, &name, |pod| {
+        for (uid, pod) in self.pods(|pod| pod.machine == machine && !pod.gone) {
+            self.server.edit("pods", NS, &pod.name, |pod| {
                 pod["status"]["phase"] = "Failed".into();
                 pod["status"]["reason"] = "PodGC".into();
             });
@@ -150,24 +134,18 @@ impl World {
     fn to_pod(&self, deed: &Deed, uid: u64, pod: Pod) {
         match deed {
             Deed::Delete(_) => {
-                self.tell("a pod is deleted", || {
-                    format!("somebody deletes {}", pod.podref())
-                });
+                self.tell("a pod is deleted", pod.podref());
                 self.mark(uid, &pod.name);
             }
             Deed::Force(_) => {
-                self.tell("a pod is deleted by force", || {
-                    format!("somebody deletes {} by force", pod.podref())
-                });
+                self.tell("a pod is deleted by force", pod.podref());
                 self.remove(uid);
             }
             Deed::Crash(_) => {
                 let Some(at) = self.running(uid).first().copied() else {
                     return;
                 };
-                self.tell("a sandbox dies", || {
-                    format!("the sandbox of {} dies", pod.podref())
-                });
+                self.tell("a sandbox dies", pod.podref());
                 self.end_sandbox(at);
                 if self.machine(pod.machine).is_at_work() {
                     self.api_edit(uid, |object| object["status"] = fixtures::starting_status());
@@ -179,7 +157,7 @@ impl World {
                 } else {
                     "a pod ends by itself"
                 };
-                self.tell(kind, || format!("{kind}: {}", pod.podref()));
+                self.tell(kind, pod.podref());
                 self.set(uid, |pod| pod.completed = true);
             }
             Deed::Plug(_) => {
@@ -193,9 +171,10 @@ impl World {
     }
 
     fn partition(&self, machine: usize, time: Duration) {
-        self.tell("a machine is cut off", || {
-            format!("n{} is cut off for {time:?}", machine + 1)
-        });
+        self.tell(
+            "a machine is cut off",
+            format_args!("n{} for {time:?}", machine + 1),
+        );
         self.for_a_while(machine, time, "a machine is connected", |it, is_well| {
             it.connected = is_well;
         });
@@ -212,19 +191,9 @@ impl World {
         for _ in 0..60 {
             sleep(Duration::from_secs(1)).await;
             let is_next = |other: &Pod| other.name == pod.name && !other.gone && other.has_run;
-            let next = {
-                let state = self.state();
-                let next = state.pods.iter().find(|(_, other)| is_next(other));
-                next.map(|(uid, _)| *uid)
-            };
-            if let Some(next) = next {
-                self.tell("a successor is deleted", || {
-                    format!(
-                        "somebody deletes {}, which was elsewhere before",
-                        pod.podref()
-                    )
-                });
-                return self.mark(next, &pod.name);
+            if let Some((next, _)) = self.pods(is_next).first() {
+                self.tell("a successor is deleted", pod.podref());
+                return self.mark(*next, &pod.name);
             }
         }
     }
@@ -237,30 +206,25 @@ impl World {
         end: &'static str,
         set: fn(&mut Machine, bool),
     ) {
-        let this = self.clone();
-        set(&mut this.state().machines[machine], false);
-        tokio::spawn(async move {
-            sleep(time).await;
+        set(&mut self.state().machines[machine], false);
+        self.after(time, move |this| {
             set(&mut this.state().machines[machine], true);
-            this.tell(end, || format!("{end}: n{}", machine + 1));
+            this.tell(end, format_args!("n{}", machine + 1));
         });
     }
 
     /// All pods of a machine are to be deleted.
     pub(crate) fn mark_all(&self, machine: usize) {
-        let of: Vec<_> = {
-            let state = self.state();
-            let of = state
-                .pods
-                .iter()
-                .filter(|(_, pod)| pod.machine == machine && !pod.gone && !pod.marked)
-                // They tolerate everything.
-                .filter(|(_, pod)| !pod.is_static);
-            of.map(|(uid, pod)| (*uid, pod.name.clone())).collect()
-        };
-        for (uid, name) in of {
-            self.mark(uid, &name);
+        // Static pods tolerate everything.
+        let is_meant =
+            |pod: &Pod| pod.machine == machine && !pod.gone && !pod.marked && !pod.is_static;
+        for (uid, pod) in self.pods(is_meant) {
+            self.mark(uid, &pod.name);
         }
+    }
+
+    fn may_be_plugged(&self, pod: &Pod) -> bool {
+        self.machine(pod.machine).is_at_work() && !pod.marked && !pod.is_static
     }
 
     /// A pod that runs gets one more network, as a hotplug controller gives it.
@@ -270,16 +234,13 @@ impl World {
         let (Some(at), Some(net)) = (running.first().copied(), spare) else {
             return;
         };
-        if !self.machine(pod.machine).is_at_work()
-            || pod.marked
-            || pod.is_static
-            || pod.nets.len() > 1
-        {
+        if !self.may_be_plugged(&pod) || pod.nets.len() > 1 {
             return;
         }
-        self.tell("a network is plugged in", || {
-            format!("{} gets {}", pod.podref(), self.nets[net].name)
-        });
+        self.tell(
+            "a network is plugged in",
+            format_args!("{} gets {}", pod.podref(), self.nets[net].name),
+        );
         self.set(uid, |pod| pod.nets.push(net));
         self.ask_for_networks(uid);
         let interface = format!("net{}", pod.nets.len() + 1);
@@ -294,16 +255,13 @@ impl World {
         let (Some(at), Some(net)) = (running.first().copied(), pod.nets.last().copied()) else {
             return;
         };
-        if !self.machine(pod.machine).is_at_work()
-            || pod.marked
-            || pod.is_static
-            || pod.nets.len() < 2
-        {
+        if !self.may_be_plugged(pod) || pod.nets.len() < 2 {
             return;
         }
-        self.tell("a network is unplugged", || {
-            format!("{} loses {}", pod.podref(), self.nets[net].name)
-        });
+        self.tell(
+            "a network is unplugged",
+            format_args!("{} loses {}", pod.podref(), self.nets[net].name),
+        );
         let del = if self.percent(50) {
             Del::Lost
         } else {
@@ -328,15 +286,11 @@ impl World {
     /// Somebody exempts the pools of a network for a while.
     fn hold(&self, net: usize, time: Duration) {
         let pools: Vec<_> = self.places(net).into_iter().map(|it| it.0).collect();
-        self.tell("a pool is exempted", || {
-            format!("somebody exempts {pools:?} for {time:?}")
-        });
+        self.tell("a pool is exempted", format_args!("{pools:?} for {time:?}"));
         for pool in &pools {
             self.exempt(pool, json!({ "ipgc.dev/hold": "" }));
         }
-        let this = self.clone();
-        tokio::spawn(async move {
-            sleep(time).await;
+        self.after(time, move |this| {
             for pool in &pools {
                 this.exempt(pool, json!({}));
             }
@@ -345,7 +299,7 @@ impl World {
 
     /// Somebody acknowledges what the breaker stops, by a clock that is right.
     fn acknowledge(&self) {
-        self.tell("the breaker is acknowledged", String::new);
+        self.tell("the breaker is acknowledged", "");
         let now = self.server.now().to_string();
         for pool in self.server.list("ippools") {
             let name = pool["metadata"]["name"].as_str().unwrap_or_default();
@@ -364,9 +318,7 @@ impl World {
     fn remove_pool(&self, net: usize) {
         for (pool, _) in self.places(net) {
             if self.server.delete("ippools", NS, &pool).is_some() {
-                self.tell("a pool is deleted", || {
-                    format!("somebody deletes pool {pool}")
-                });
+                self.tell("a pool is deleted", pool);
             }
         }
         self.lose_rows();
@@ -401,32 +353,27 @@ impl World {
         else {
             return;
         };
-        self.tell("a definition is deleted", || {
-            format!("somebody deletes definition {name} for {time:?}")
-        });
-        let this = self.clone();
-        tokio::spawn(async move {
-            sleep(time).await;
+        self.tell(
+            "a definition is deleted",
+            format_args!("{name} for {time:?}"),
+        );
+        self.after(time, move |this| {
             this.server.put(definition);
         });
     }
 
     /// Etcd is backed up now, and restored after a while: pods that were made are gone, and others are there again.
     fn restore(&self, time: Duration) {
-        let this = self.clone();
         let (backup, before) = (self.server.back_up(), self.server.revision());
         let pods = self.state().pods.clone();
-        self.tell("etcd is backed up", || "etcd is backed up".to_owned());
-        tokio::spawn(async move {
-            sleep(time).await;
+        self.tell("etcd is backed up", "");
+        self.after(time, move |this| {
             // After fewer writes etcd may catch up before watches begin anew (assumption 1).
             if this.server.revision() < before + FEWEST_LOST {
                 return;
             }
             this.server.restore(backup);
-            this.tell("etcd is restored", || {
-                format!("etcd is restored from {time:?} ago")
-            });
+            this.tell("etcd is restored", format_args!("from {time:?} ago"));
             // The backup may have brought fences back (assumption 5).
             let machines = 0..this.state().machines.len();
             for machine in machines.filter(|machine| this.machine(*machine).power) {
@@ -486,7 +433,7 @@ impl World {
                 pod["status"]["phase"] == "Succeeded" || pod["status"]["phase"] == "Failed";
             !is_over && status.is_some_and(|status| status.contains(&format!("\"{ip}\"")))
         };
-        for reserved in self.server.list("overlappingrangeipreservations") {
+        for reserved in self.server.list(ORIP) {
             let name = reserved["metadata"]["name"].as_str().unwrap_or_default();
             let owner = reserved["spec"]["podref"].as_str().unwrap_or_default();
             let mut owners = Vec::new();
@@ -498,25 +445,19 @@ impl World {
                 is_needed |= reports(owner, ip);
                 for (pool, range) in self.places(number) {
                     let pool = self.server.get("ippools", NS, &pool).unwrap_or_default();
-                    let rows = pool["spec"]["allocations"].as_object().cloned();
                     let range = Range::parse(range).ok();
                     let address = |key: &str| range?.address_at(Offset::parse(key)?);
-                    let rows = rows.unwrap_or_default().into_iter();
+                    let rows = rows(&pool).into_iter();
                     let rows = rows.filter(|(key, _)| address(key) == Some(ip));
                     owners.extend(rows.map(|(_, row)| row["podref"].clone()));
                 }
             }
             let is_foreign = !owners.is_empty() && owners.iter().all(|it| it != owner);
-            if is_foreign
-                && !is_needed
-                && self
-                    .server
-                    .delete("overlappingrangeipreservations", NS, name)
-                    .is_some()
-            {
-                self.tell("a person deletes a foreign reservation", || {
-                    format!("a person deletes reservation {name} of {owner}, whose address is in another pod's row")
-                });
+            if is_foreign && !is_needed && self.server.delete(ORIP, NS, name).is_some() {
+                self.tell(
+                    "a person deletes a foreign reservation",
+                    format_args!("{name} of {owner}, whose address is in another pod's row"),
+                );
             }
         }
     }

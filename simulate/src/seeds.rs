@@ -109,12 +109,12 @@ impl Story {
         let count = 6 + dice.below(40);
         let mut steps: Vec<_> = (0..count)
             .map(|_| Step {
-                at: dice.millis(0, u64::try_from(length.as_millis()).unwrap_or(u64::MAX)),
+                at: dice.millis(0, millis(length)),
                 deed: deed(dice, machines, copies, nets.len()),
             })
             .collect();
         for _ in 0..dice.below(3) {
-            let begin = dice.millis(0, u64::try_from(length.as_millis()).unwrap_or(u64::MAX));
+            let begin = dice.millis(0, millis(length));
             plot(dice, begin, machines, &mut steps);
         }
         steps.sort_by_key(|step| step.at);
@@ -149,7 +149,7 @@ impl Story {
     /// Adds what only some clusters have. Each has dice of its own, so that the rest of a story does not depend on it.
     fn add_actors(&mut self, length: Duration) {
         let dice = |actor: u64| Dice::new(self.seed ^ (actor << 40));
-        let end = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+        let end = millis(length);
         let of_static = &mut dice(1);
         if of_static.percent(20) {
             self.owners.push(Owner {
@@ -228,6 +228,19 @@ impl Story {
         }
         self.steps.sort_by_key(|step| step.at);
         spare_restorations(&mut self.steps);
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Puts deeds one after the other, at most so many milliseconds apart.
+fn in_turn(dice: &mut Dice, begin: Duration, most: u64, deeds: Vec<Deed>, steps: &mut Vec<Step>) {
+    let mut at = begin;
+    for deed in deeds {
+        steps.push(Step { at, deed });
+        at += dice.millis(200, most);
     }
 }
 
@@ -353,11 +366,7 @@ fn plot(dice: &mut Dice, begin: Duration, machines: usize, steps: &mut Vec<Step>
             Deed::Force(pod),
         ],
     };
-    let mut at = begin;
-    for deed in deeds {
-        steps.push(Step { at, deed });
-        at += dice.millis(200, 12_000);
-    }
+    in_turn(dice, begin, 12_000, deeds, steps);
 }
 
 /// Each is the only thing that shows one guard: an earlier incarnation that still answers; pods that were born and deleted by
@@ -407,11 +416,7 @@ fn releases(dice: &mut Dice, begin: Duration, machines: usize, steps: &mut Vec<S
     for _ in 0..2 + dice.below(3) {
         deeds.push(Deed::Release(dice.below(1000)));
     }
-    let mut at = begin;
-    for deed in deeds {
-        steps.push(Step { at, deed });
-        at += dice.millis(200, 60_000);
-    }
+    in_turn(dice, begin, 60_000, deeds, steps);
 }
 
 /// A node leaves its slices, and joins again, perhaps after another one.
@@ -456,10 +461,10 @@ fn fault(dice: &mut Dice, copy: usize) -> Fault {
             let (verb, resource) = dice.one(&rights);
             Fault::Denied(verb, resource)
         }
-        9 => Fault::Garbled(
-            dice.one(&[Garble::Html, Garble::Truncated, Garble::Item(0)]),
-            of,
-        ),
+        9 => {
+            let how = dice.one(&[Garble::Html, Garble::Truncated, Garble::Item(0)]);
+            Fault::Garbled(how, of)
+        }
         10 => Fault::Suspended(copy),
         _ if dice.percent(50) => Fault::Lag(dice.one(&[200, 1_000, 1_500])),
         _ => Fault::Deaf(dice.one(&["pods", "nodes"])),

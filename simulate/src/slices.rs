@@ -48,9 +48,7 @@ impl World {
                     free["nodeName"] = node.into();
                 }
             });
-            self.tell("a node gets a slice", || {
-                format!("{node} gets a slice of {name}")
-            });
+            self.tell("a node gets a slice", format_args!("{node} of {name}"));
         }
     }
 

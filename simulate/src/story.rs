@@ -1,6 +1,6 @@
 //! A story: the cluster, and all that people, machines and the API server do to it, as a list that can be shortened. Pure.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use testkit::Garble;
 
@@ -232,28 +232,6 @@ pub enum Fault {
     Garbled(Garble, usize),
     /// Nothing reaches one copy, and nothing that it sends arrives, as if its machine were suspended.
     Suspended(usize),
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Fails(code, of) => write!(f, "{of} % of requests fail with {code}"),
-            Self::DoneThenFails(code, of) => {
-                write!(f, "{of} % of writes are done and answered with {code}")
-            }
-            Self::Breaks(of) => write!(f, "{of} % of connections break"),
-            Self::DoneThenBreaks(of) => write!(f, "{of} % of connections break after the write"),
-            Self::Hangs(of) => write!(f, "{of} % of requests hang"),
-            Self::Late(of, millis) => write!(f, "{of} % of writes are done {millis} ms late"),
-            Self::Slow(millis) => write!(f, "each request takes {millis} ms"),
-            Self::Denied(verb, resource) => write!(f, "{verb} of {resource} is forbidden"),
-            Self::Lag(millis) => write!(f, "watches lag by {millis} ms"),
-            Self::Deaf(resource) => write!(f, "the watch of {resource} is deaf"),
-            Self::Down(resource) => write!(f, "{resource} cannot be watched"),
-            Self::Garbled(how, of) => write!(f, "{of} % of answers are spoiled: {how:?}"),
-            Self::Suspended(copy) => write!(f, "copy {copy} of ipgc is cut off"),
-        }
-    }
 }
 
 impl Fault {

@@ -5,6 +5,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     net::IpAddr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -14,8 +15,9 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value};
 use testkit::{Server, pods::Kubelet};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::{
     dice::Dice,
@@ -73,7 +75,7 @@ pub struct State {
 /// A machine, whether or not its node is there.
 // Independent facts, not the states of an automaton.
 #[allow(clippy::struct_excessive_bools)]
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Machine {
     /// Its name, and that of its node.
     pub name: String,
@@ -99,7 +101,7 @@ impl Machine {
 /// A pod.
 // Independent facts, not the states of an automaton.
 #[allow(clippy::struct_excessive_bools)]
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Pod {
     /// Its name.
     pub name: String,
@@ -206,9 +208,10 @@ impl World {
             power: true,
             kubelet: true,
             connected: true,
-            boot: 0,
-            ahead: 0,
+            ..Machine::default()
         });
+        let is_brief = story.returns.is_some_and(|it| it.is_brief);
+        let long_looks = if is_brief { 60 } else { 10 };
         let state = State {
             dice: Dice::new(story.seed ^ 0x5eed),
             machines: machines.collect(),
@@ -221,11 +224,7 @@ impl World {
             trace: trace.then(Vec::new),
             is_calm: false,
             names_wait: story.returns.is_some(),
-            long_looks: if story.returns.is_some_and(|it| it.is_brief) {
-                60
-            } else {
-                10
-            },
+            long_looks,
             next: 1,
         };
         Self {
@@ -260,9 +259,7 @@ impl World {
 
     /// The clock of a machine jumps, or that of ipgc.
     pub(crate) fn jump(&self, machine: Option<usize>, by: i64) {
-        self.tell("a clock jumps", || {
-            format!("the clock of {machine:?} jumps by {by} s")
-        });
+        self.tell("a clock jumps", format_args!("of {machine:?} by {by} s"));
         match machine {
             Some(machine) => self.state().machines[machine].ahead += by,
             None => {
@@ -271,15 +268,13 @@ impl World {
         }
     }
 
-    /// Something happened: it is counted by its kind, and told in the trace.
-    pub fn tell(&self, kind: &str, line: impl FnOnce() -> String) {
-        let is_traced = self.state().trace.is_some();
-        // Made without the lock, since it may look at the state itself.
-        let line = is_traced.then(|| (self.now(), line()));
+    /// Something happened: it is counted by its kind, and told in the trace with its details.
+    pub fn tell(&self, kind: &str, details: impl fmt::Display) {
+        let now = self.now();
         let mut state = self.state();
         *state.counts.entry(kind.to_owned()).or_default() += 1;
         if let Some(trace) = &mut state.trace {
-            trace.extend(line);
+            trace.push((now, format!("{kind}: {details}")));
         }
     }
 
@@ -327,25 +322,35 @@ impl World {
             .collect()
     }
 
+    /// The pods that are so, by the numbers of their uids.
+    pub fn pods(&self, is_so: impl Fn(&Pod) -> bool) -> Vec<(u64, Pod)> {
+        let state = self.state();
+        let pods = state.pods.iter().filter(|(_, pod)| is_so(pod));
+        pods.map(|(uid, pod)| (*uid, pod.clone())).collect()
+    }
+
+    /// Something happens after a while.
+    pub(crate) fn after(&self, time: Duration, happens: impl FnOnce(Self) + Send + 'static) {
+        let this = self.clone();
+        tokio::spawn(async move {
+            sleep(time).await;
+            happens(this);
+        });
+    }
+
     /// A sandbox ends, and its addresses answer no more.
     pub fn end_sandbox(&self, at: usize) {
         let now = self.now();
-        let mut state = self.state();
-        let sandbox = &mut state.sandboxes[at];
-        sandbox.until.get_or_insert(now);
+        self.state().sandboxes[at].until.get_or_insert(now);
     }
 
     /// All sandboxes of a machine end.
     pub fn end_all(&self, machine: usize) {
-        let all: Vec<_> = {
-            let state = self.state();
-            let all = state.sandboxes.iter().enumerate();
-            all.filter(|(_, it)| it.machine == machine && it.runs())
-                .map(|(at, _)| at)
-                .collect()
-        };
-        for at in all {
-            self.end_sandbox(at);
+        let now = self.now();
+        for sandbox in &mut self.state().sandboxes {
+            if sandbox.machine == machine {
+                sandbox.until.get_or_insert(now);
+            }
         }
     }
 
@@ -354,4 +359,10 @@ impl World {
         let node = self.server.get("nodes", "", name)?;
         Some(node["status"]["conditions"][0]["status"] == "True")
     }
+}
+
+/// The rows of a pool.
+pub fn rows(pool: &Value) -> Map<String, Value> {
+    let rows = pool["spec"]["allocations"].as_object();
+    rows.cloned().unwrap_or_default()
 }

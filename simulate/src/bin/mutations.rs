@@ -247,28 +247,16 @@ fn shown(edits: &[Edit], most: u64) -> io::Result<Option<(String, String)>> {
     }
     let target = env::current_dir()?.join(root).join("build");
     let mut build = Command::new(env!("CARGO"));
-    let build = build.args([
-        "build",
-        "--quiet",
-        "--profile",
-        "sim",
-        "-p",
-        "simulate",
-        "--bin",
-        "simulate",
-    ]);
+    let build = build.args(["build", "--quiet", "--profile", "sim"]);
+    let build = build.args(["-p", "simulate", "--bin", "simulate"]);
     // A guard that is left out leaves names that nobody uses.
     let build = build.current_dir(&tree).env("CARGO_TARGET_DIR", &target);
     let compiled = build.output()?;
     copy(&tree)?;
     if !compiled.status.success() {
-        let reason = String::from_utf8_lossy(&compiled.stderr).into_owned();
-        let reason = reason
-            .lines()
-            .find(|line| line.starts_with("error"))
-            .unwrap_or("no build")
-            .to_owned();
-        return Err(io::Error::other(reason));
+        let told = String::from_utf8_lossy(&compiled.stderr).into_owned();
+        let reason = told.lines().find(|line| line.starts_with("error"));
+        return Err(io::Error::other(reason.unwrap_or("no build")));
     }
     let played = |args: &[&str]| -> io::Result<String> {
         let mut command = Command::new(target.join("sim/simulate"));
