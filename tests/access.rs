@@ -3,15 +3,11 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use ipgc::{
-    access::{CallError, Right, Scope, missing},
-    config::Config,
-};
+use crate::prelude::*;
+use ipgc::access::{CallError, Right, Scope, missing};
 use kube::{Client, client::Body};
-use rstest::rstest;
 use serde::Deserialize;
-use serde_json::Value;
-use testkit::{Garble, Match, RuleBuilder, Server};
+use testkit::RuleBuilder;
 
 /// The reviews, and nothing else that is created.
 fn reviews() -> Match {
@@ -41,7 +37,7 @@ fn matching(right: &Right) -> Match {
         Scope::Namespace(namespace) => namespace,
         Scope::Cluster | Scope::AllNamespaces => String::new(),
     };
-    let asks = move |asked: &testkit::Request| {
+    let asks = move |asked: &Request| {
         let is_it = asked.name == name.as_deref().unwrap_or_default();
         asked.verb.as_str() == verb && asked.group == group && is_it
     };
@@ -68,16 +64,10 @@ async fn nothing_is_missing_where_everything_is_allowed(
     let server = Server::new();
     assert!(asked(&server, pools, dry_run).await.is_empty());
     let requests = server.requests();
-    assert_eq!(
-        requests.len(),
-        config(pools, dry_run).rights().len(),
-        "{requests}"
-    );
-    assert_eq!(
-        requests.matching(&reviews()).len(),
-        requests.len(),
-        "{requests}"
-    );
+    let rights = config(pools, dry_run).rights().len();
+    assert_eq!(requests.len(), rights, "{requests}");
+    let reviews = requests.matching(&reviews()).len();
+    assert_eq!(reviews, rights, "{requests}");
 }
 
 #[rstest]
@@ -88,23 +78,19 @@ async fn each_right_denied_alone_is_named_alone(
 ) {
     for right in config(pools, dry_run).rights() {
         let server = Server::new();
-        server.on(matching(&right)).deny();
-        assert_eq!(
-            asked(&server, pools, dry_run).await,
-            [right.to_string()],
-            "{}",
-            server.requests()
-        );
+        server.deny(matching(&right));
+        let asked = asked(&server, pools, dry_run).await;
+        assert_eq!(asked, [right.to_string()], "{}", server.requests());
     }
 }
 
 #[tokio::test]
 async fn many_are_named_in_the_order_of_the_list() {
     let server = Server::new();
-    server.on(Match::reads("nodes")).deny();
-    server.on(Match::any().namespace("net")).deny();
-    server.on(Match::create("events.events.k8s.io")).deny();
-    server.on(Match::get("leases")).deny();
+    server.deny(Match::reads("nodes"));
+    server.deny(Match::any().namespace("net"));
+    server.deny(Match::create("events.events.k8s.io"));
+    server.deny(Match::get("leases"));
     assert_eq!(
         asked(&server, Some("net"), false).await,
         [
@@ -128,10 +114,9 @@ async fn many_are_named_in_the_order_of_the_list() {
 #[tokio::test]
 async fn rights_in_other_namespaces_than_the_one_of_the_pools_are_not_asked_for() {
     let server = Server::new();
-    let elsewhere = |asked: &testkit::Request| {
-        asked.group == "whereabouts.cni.cncf.io" && asked.namespace != "net"
-    };
-    server.on(Match::any().filter(elsewhere)).deny();
+    let elsewhere =
+        |asked: &Request| asked.group == "whereabouts.cni.cncf.io" && asked.namespace != "net";
+    server.deny(Match::any().filter(elsewhere));
     assert!(asked(&server, Some("net"), false).await.is_empty());
     assert_eq!(asked(&server, Some("other"), false).await.len(), 8);
     assert_eq!(asked(&server, None, false).await.len(), 8);
@@ -140,11 +125,11 @@ async fn rights_in_other_namespaces_than_the_one_of_the_pools_are_not_asked_for(
 #[tokio::test]
 async fn a_dry_run_needs_no_right_to_write() {
     let server = Server::new();
-    let writes = |asked: &testkit::Request| {
+    let writes = |asked: &Request| {
         let writes = ["create", "update", "patch", "delete", "deletecollection"];
         writes.contains(&asked.verb.as_str()) && asked.group != "authorization.k8s.io"
     };
-    server.on(Match::any().filter(writes)).deny();
+    server.deny(Match::any().filter(writes));
     assert!(asked(&server, None, true).await.is_empty());
     assert_eq!(
         asked(&server, None, false).await,
@@ -162,9 +147,7 @@ async fn a_dry_run_needs_no_right_to_write() {
 #[tokio::test]
 async fn the_only_copy_needs_no_right_on_a_lease_of_its_own() {
     let server = Server::new();
-    server
-        .on(Match::resource("leases").namespace("ipgc-system"))
-        .deny();
+    server.deny(Match::resource("leases").namespace("ipgc-system"));
     let alone = Config::default();
     let asked = missing(&server.client(), alone.rights()).await.unwrap();
     assert!(asked.is_empty(), "{asked:?}");
@@ -183,7 +166,7 @@ async fn the_only_copy_needs_no_right_on_a_lease_of_its_own() {
 #[case::silent(|rule: RuleBuilder<'_>| rule.hang(), "no answer within 20s")]
 #[tokio::test(start_paused = true)]
 async fn a_review_that_is_not_answered_is_an_error(
-    #[case] fault: fn(RuleBuilder<'_>) -> testkit::Rule,
+    #[case] fault: fn(RuleBuilder<'_>) -> Rule,
     #[case] says: &str,
     #[values(0, 7, 19)] which: usize,
 ) {
@@ -209,9 +192,9 @@ async fn an_answer_that_grants_nothing_grants_nothing() {
 async fn a_few_are_asked_at_a_time() {
     let server = Server::new();
     server.on(reviews()).hang();
-    let (client, silent) = (server.client(), std::time::Duration::from_secs(1));
+    let (client, silent) = (server.client(), Duration::from_secs(1));
     let config = config(None, false);
-    let asking = tokio::time::timeout(silent, missing(&client, config.rights())).await;
+    let asking = timeout(silent, missing(&client, config.rights())).await;
     assert!(asking.is_err());
     assert_eq!(server.requests().len(), 4, "{}", server.requests());
 }

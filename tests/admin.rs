@@ -1,19 +1,12 @@
 //! The admin server over loopback: its answers, and that no client keeps it from answering others.
 
-use std::{
-    collections::HashMap,
-    net::SocketAddr,
-    time::{Duration, Instant},
-};
+use std::{collections::HashMap, net::SocketAddr, time::Instant};
 
-use crate::common::{Alive, NS, POOL, running, scrape::Scrape, server};
-use ipgc::{admin::Admin, config::Config, run::Collector};
-use rstest::rstest;
-use testkit::{Match, Server};
+use crate::prelude::*;
+use ipgc::{admin::Admin, run::Collector};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
-    time::{sleep, timeout},
 };
 
 const ANY_PORT: SocketAddr =
@@ -61,9 +54,13 @@ fn collector(server: &Server) -> Collector {
 }
 
 async fn admin(collector: &Collector) -> Admin {
-    Admin::start(ANY_PORT, collector.vitals.clone())
-        .await
-        .unwrap()
+    let started = Admin::start(ANY_PORT, collector.vitals.clone());
+    started.await.unwrap()
+}
+
+/// The address of one beside a collector that does not run.
+async fn idle() -> Admin {
+    admin(&collector(&server())).await
 }
 
 /// Asks until this code comes.
@@ -93,9 +90,7 @@ async fn it_answers_from_the_start_and_is_ready_when_every_cache_is_complete() {
     let before = ask(at, "GET", "/readyz").await;
     assert_eq!(before.code, 503);
     assert!(before.body.starts_with("not started"), "{}", before.body);
-    let blocked = server
-        .on(Match::list("network-attachment-definitions"))
-        .fail(503);
+    let blocked = server.on(Match::list(NADS)).fail(503);
     let running = collector.start();
     sleep(Duration::from_millis(500)).await;
     let starting = ask(at, "GET", "/readyz").await;
@@ -124,10 +119,7 @@ async fn it_is_not_ready_while_writing_is_not_allowed() {
     while running.vitals.counters.sweeps_ended.get() == 0 {
         sleep(Duration::from_millis(20)).await;
     }
-    let kubelet = testkit::pods::Kubelet::new(&server);
-    kubelet.mark_pod(NS, "web-0");
-    kubelet.complete_pod(NS, "web-0", "Succeeded");
-    kubelet.remove_pod(NS, "web-0");
+    end_pod(&server, NS, "web-0");
     // A pod with its own end frees after the cooldown, but one from before the start waits for W: a list of
     // pools that is refused shuts the gate as well.
     let _pools = server.on(Match::list("ippools")).fail(403);
@@ -152,8 +144,7 @@ async fn metrics_are_openmetrics() {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     assert_eq!(answer.headers["content-type"], kind);
     let scrape = Scrape::parse(&answer.body);
-    let live = format!("ipgc_pool_rows{{pool=\"{NS}/{POOL}\",verdict=\"live\"}}");
-    assert_eq!(scrape.get(&live), Some(1.0));
+    assert_eq!(scrape.rows("live"), Some(1.0));
 }
 
 #[rstest]
@@ -170,8 +161,7 @@ async fn metrics_are_openmetrics() {
 #[case("GET", "/../metrics", 404)]
 #[tokio::test]
 async fn only_reads_of_three_pages(#[case] method: &str, #[case] path: &str, #[case] code: u16) {
-    let collector = collector(&server());
-    let admin = admin(&collector).await;
+    let admin = idle().await;
     let answer = ask(admin.address(), method, path).await;
     assert_eq!(answer.code, code);
     assert_eq!(
@@ -190,8 +180,7 @@ async fn only_reads_of_three_pages(#[case] method: &str, #[case] path: &str, #[c
 #[case::endless_head(&format!("GET /livez HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(100_000)))]
 #[tokio::test]
 async fn nonsense_is_refused_and_the_next_is_served(#[case] bytes: &str) {
-    let collector = collector(&server());
-    let admin = admin(&collector).await;
+    let admin = idle().await;
     let mut stream = TcpStream::connect(admin.address()).await.unwrap();
     // The server may close while we still write.
     let _ = stream.write_all(bytes.as_bytes()).await;
@@ -210,8 +199,7 @@ async fn nonsense_is_refused_and_the_next_is_served(#[case] bytes: &str) {
 /// same, within the time that a kubelet is allowed to fail.
 #[tokio::test]
 async fn clients_that_say_nothing_keep_nobody_waiting_for_long() {
-    let collector = collector(&server());
-    let admin = admin(&collector).await;
+    let admin = idle().await;
     let mut silent = Vec::new();
     for number in 0..40 {
         let mut stream = TcpStream::connect(admin.address()).await.unwrap();
@@ -241,8 +229,7 @@ async fn clients_that_say_nothing_keep_nobody_waiting_for_long() {
 
 #[tokio::test]
 async fn it_ends_with_its_owner() {
-    let collector = collector(&server());
-    let admin = admin(&collector).await;
+    let admin = idle().await;
     let at = admin.address();
     drop(admin);
     for _ in 0..100 {

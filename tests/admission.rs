@@ -1,28 +1,15 @@
 //! Admission that refuses a write of ours: a matter of that object, and of no other. And what tells it from a right that
 //! is missing.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
-use crate::common::{
-    Bench, NS, ORIP, POOL, on_net, put_pool, put_row, put_row_on, put_running, reporting, reserve,
-    run_pod, running, seconds, seldom, server, took,
-};
-use ipgc::config::Config;
-use rstest::rstest;
-use serde_json::json;
-use testkit::{Failure, Match, Requests, Rule, RuleBuilder, fixtures};
-use tokio::time::Instant;
+use crate::prelude::*;
+use testkit::RuleBuilder;
 
 const REFUSED: &str = "IPAddressGarbageCollectionRefused";
 /// A second range, its pool and its definition.
 const OTHER_RANGE: &str = "10.0.1.0/24";
 const OTHER_POOL: &str = "10.0.1.0-24";
-
-/// A claim need not wait for an ADD that accepted the reservation before.
-fn no_wait(mut config: Config) -> Config {
-    config.policy.add_budget = Duration::ZERO;
-    config
-}
 
 /// A refusal as real clusters word it.
 fn refusal(how: &str) -> Failure {
@@ -60,10 +47,20 @@ fn is_ready(bench: &Bench) -> bool {
     bench.running.vitals.not_ready().is_empty()
 }
 
-fn gaps(sent: &Requests) -> Vec<u64> {
-    let at: Vec<_> = sent.iter().map(|request| request.at).collect();
-    let gaps = at.windows(2).map(|pair| pair[1] - pair[0]);
-    gaps.map(|gap| gap.as_secs()).collect()
+/// A write is tried again after 1, 2, 4, … seconds, and then each five minutes.
+fn backs_off(bench: &Bench, write: Match) {
+    let gaps = gaps(&bench.sent(write));
+    let gaps: Vec<_> = gaps.iter().map(Duration::as_secs).collect();
+    let doubling: Vec<_> = (0..8).map(|n| 1 << n).collect();
+    assert_eq!(gaps[..8], doubling, "{gaps:?}");
+    let is_longest = |gap: &u64| (300..=321).contains(gap);
+    assert!(gaps[9..].iter().all(is_longest), "{gaps:?}");
+}
+
+/// An event is the warning of a refusal.
+fn is_told(event: &str) {
+    assert!(event.starts_with("Warning"), "{event}");
+    says(event, &["denied"]);
 }
 
 #[rstest]
@@ -78,7 +75,7 @@ async fn a_pool_that_admission_refuses_backs_off_alone(
     )]
     how: &str,
 ) {
-    let bench = two_pools(no_wait(seldom())).await;
+    let bench = two_pools(no_add(seldom())).await;
     let refused = bench.on(Match::patch("ippools").name(POOL));
     let refused = refused.answer(refusal(how));
     bench.end(["web-1"]);
@@ -86,29 +83,18 @@ async fn a_pool_that_admission_refuses_backs_off_alone(
     assert!(refused.hits() >= 2);
     // Others go on as if nothing were.
     bench.end(["other"]);
-    let ended = Instant::now();
-    bench.wait_rows(OTHER_POOL, &[]).await;
-    took(ended, ..4.0);
+    bench.rows_in(OTHER_POOL, &[], ..4.0).await;
     assert!(is_ready(&bench));
     seconds(1_800).await;
     assert!(is_ready(&bench));
     assert_eq!(bench.rows(POOL), ["1", "2"]);
-    let gaps = gaps(&bench.sent(Match::patch("ippools").name(POOL)));
-    let doubling: Vec<_> = (0..8).map(|n| 1 << n).collect();
-    assert_eq!(gaps[..8], doubling, "{gaps:?}");
-    assert!(
-        gaps[9..].iter().all(|gap| (300..=321).contains(gap)),
-        "{gaps:?}"
-    );
+    backs_off(&bench, Match::patch("ippools").name(POOL));
     let events = bench.events("IPPool");
     let of_refusal: Vec<_> = events.iter().filter(|it| it.contains(REFUSED)).collect();
     let [told] = of_refusal[..] else {
         panic!("{events:?}")
     };
-    assert!(
-        told.starts_with("Warning") && told.contains("denied"),
-        "{told}"
-    );
+    is_told(told);
     assert_eq!(bench.counted("frees_refused"), 1);
     assert_eq!(bench.counted("retries_exhausted"), 0);
     // Told again after an hour, and at once where the cause is another.
@@ -145,7 +131,7 @@ async fn a_right_that_is_missing_or_not_known_is_about_us(
     #[case] review: fn(RuleBuilder<'_>) -> Option<Rule>,
     #[values("patch a pool", "delete a reservation")] write: &str,
 ) {
-    let bench = two_pools(no_wait(seldom())).await;
+    let bench = two_pools(no_add(seldom())).await;
     let write = match write {
         "patch a pool" => Match::patch("ippools"),
         _ => Match::writes(ORIP),
@@ -160,11 +146,8 @@ async fn a_right_that_is_missing_or_not_known_is_about_us(
     seconds(30).await;
     assert!(refused.hits() > 0 && !is_ready(&bench));
     assert_eq!(bench.counted("frees_refused"), 0);
-    let told = [
-        bench.events("IPPool"),
-        bench.events("OverlappingRangeIPReservation"),
-    ]
-    .concat();
+    let mut told = bench.events("IPPool");
+    told.extend(bench.events("OverlappingRangeIPReservation"));
     assert!(!told.iter().any(|it| it.contains(REFUSED)), "{told:?}");
     refused.remove();
     if let Some(unclear) = unclear {
@@ -179,7 +162,7 @@ async fn a_right_that_is_missing_or_not_known_is_about_us(
 /// The review is about the object that was refused, and about nothing else.
 #[tokio::test(start_paused = true)]
 async fn exactly_the_right_that_was_used_is_asked_for() {
-    let bench = two_pools(no_wait(seldom())).await;
+    let bench = two_pools(no_add(seldom())).await;
     bench.on(Match::patch("ippools").name(POOL)).fail(403);
     bench.on(Match::patch(ORIP)).fail(403);
     bench.on(Match::delete(ORIP)).fail(403);
@@ -208,11 +191,10 @@ async fn a_reservation_that_admission_refuses_backs_off_alone(
     #[values("webhook", "Kyverno", "policy")] how: &str,
     #[values("claim", "delete")] step: &str,
 ) {
-    let bench = two_pools(no_wait(seldom())).await;
-    let write = if step == "claim" {
-        Match::patch(ORIP)
-    } else {
-        Match::delete(ORIP)
+    let bench = two_pools(no_add(seldom())).await;
+    let write = match step {
+        "claim" => Match::patch(ORIP),
+        _ => Match::delete(ORIP),
     };
     let write = write.name("10.0.0.1");
     let refused = bench.on(write.clone()).answer(refusal(how));
@@ -225,24 +207,12 @@ async fn a_reservation_that_admission_refuses_backs_off_alone(
     assert_eq!(bench.reservations(), ["10.0.0.1"]);
     assert!(is_ready(&bench));
     seconds(1_800).await;
-    let gaps = gaps(&bench.sent(write));
-    assert_eq!(
-        gaps[..8],
-        (0..8).map(|n| 1 << n).collect::<Vec<_>>(),
-        "{gaps:?}"
-    );
-    assert!(
-        gaps[9..].iter().all(|gap| (300..=321).contains(gap)),
-        "{gaps:?}"
-    );
+    backs_off(&bench, write);
     let events = bench.events("OverlappingRangeIPReservation");
     let [told] = &events[..] else {
         panic!("{events:?}")
     };
-    assert!(
-        told.starts_with("Warning") && told.contains("denied"),
-        "{told}"
-    );
+    is_told(told);
     assert_eq!(bench.counted("frees_refused"), 1);
     assert_eq!(bench.counted("retries_exhausted"), 0);
     assert!(is_ready(&bench));
@@ -255,7 +225,7 @@ async fn a_reservation_that_admission_refuses_backs_off_alone(
 /// tried again.
 #[tokio::test(start_paused = true)]
 async fn a_row_of_the_same_pod_in_another_pool_goes_at_its_moment() {
-    let bench = two_pools(no_wait(seldom())).await;
+    let bench = two_pools(no_add(seldom())).await;
     // Nobody reported the second row.
     let both = reporting("both", 9).networks("default/net,default/other");
     bench.put(both.running());
@@ -282,7 +252,7 @@ async fn a_row_of_the_same_pod_in_another_pool_goes_at_its_moment() {
 /// After a claim that was refused, its successor was given the same address: the reservation is of that row.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_is_refused_is_given_up_once_the_pod_has_the_address_again() {
-    let config = no_wait(Config::default());
+    let config = no_add(Config::default());
     let bench = Bench::long_since(running(&[(1, "web-1"), (2, "web-2")]), config).await;
     let refused = bench.on(Match::patch(ORIP).name("10.0.0.1"));
     let refused = refused.answer(refusal("webhook"));
@@ -301,11 +271,7 @@ async fn a_claim_that_is_refused_is_given_up_once_the_pod_has_the_address_again(
 // ---- claims that are forbidden -------------------------------------------------------------------
 
 /// Names of a StatefulSet's pods return; those of a ReplicaSet's do not, and their reservations need no claim.
-fn crowd(
-    server: &testkit::Server,
-    kind: &str,
-    offsets: std::ops::RangeInclusive<u64>,
-) -> Vec<String> {
+fn crowd(server: &Server, kind: &str, offsets: std::ops::RangeInclusive<u64>) -> Vec<String> {
     let pods = offsets.map(|offset| {
         let name = format!("{}-{offset}", kind.to_lowercase());
         let pod = reporting(&name, offset).owner(kind, "owner");
@@ -329,16 +295,13 @@ async fn where_podrefs_are_immutable_claims_stop_and_all_else_goes(
     let never = crowd(&server, "ReplicaSet", 101..=120);
     let immutable = Match::patch(ORIP);
     let immutable = server.on(immutable).answer(refusal(how));
-    let bench = Bench::long_since(server, no_wait(Config::default())).await;
+    let bench = Bench::long_since(server, no_add(Config::default())).await;
     seconds(1).await;
     bench.end(returning.iter().chain(&never));
     bench.wait_rows(POOL, &[]).await;
     seconds(20).await;
-    assert_eq!(
-        bench.reservations().len(),
-        100,
-        "those that need no claim go"
-    );
+    let left = bench.reservations().len();
+    assert_eq!(left, 100, "those that need no claim go");
     assert!(is_ready(&bench));
     // Those under way when the first was refused.
     let first = immutable.hits();
@@ -349,15 +312,10 @@ async fn where_podrefs_are_immutable_claims_stop_and_all_else_goes(
     assert!((1..=4).contains(&later), "{later}");
     assert!(is_ready(&bench));
     let events = bench.events("OverlappingRangeIPReservation");
-    let told = events
-        .iter()
-        .filter(|it| it.contains("IPReservationClaimsForbidden"));
-    let told: Vec<_> = told.collect();
+    let is_forbidden = |it: &&String| it.contains("IPReservationClaimsForbidden");
+    let told: Vec<_> = events.iter().filter(is_forbidden).collect();
     assert_eq!(told.len(), 1, "{events:?}");
-    assert!(
-        told[0].starts_with("Warning") && told[0].contains("denied"),
-        "{told:?}"
-    );
+    is_told(told[0]);
     let left = bench.counted("claims_forbidden");
     assert!((60..=100).contains(&left), "{left}");
     assert_eq!(bench.counted("retries_exhausted"), 0);

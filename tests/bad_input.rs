@@ -1,29 +1,10 @@
 //! Objects that nobody should have written: no panic, no free of what cannot be read, a counter
 //! that moves, and the neighbour's row goes all the same.
 
-use crate::common::{
-    Bench, NS, POOL, RANGE, on_net, reporting, reserve, run_pod, running, seconds, seldom, took,
-};
-use ipgc::config::Config;
-use rstest::rstest;
-use serde_json::{Value, json};
-use testkit::{Match, Server, fixtures};
-use tokio::time::Instant;
+use crate::prelude::*;
 
 const MEGABYTE: usize = 1_000_000;
 const ODD: &str = "default/odd";
-
-/// A server with the definition `default/net` that takes any pool: otherwise the bad values here would
-/// be refused or pruned, at the latest by a patch of ipgc.
-fn server() -> Server {
-    let server = Server::builder().adjust("ippools", |ippools| {
-        ippools.schema = None;
-        ippools.prune = false;
-    });
-    let server = server.build();
-    server.put(fixtures::nad(NS, "net", RANGE));
-    server
-}
 
 /// A pool with the good row 1 of `good`, and this row under this key.
 fn put_with(server: &Server, key: &str, row: Value) {
@@ -35,11 +16,12 @@ fn put_with(server: &Server, key: &str, row: Value) {
 
 /// The same with the row 2 of `odd`, which says nothing odd.
 fn put_odd(server: &Server) {
-    put_with(
-        server,
-        "2",
-        fixtures::row(&fixtures::sandbox(2), ODD, "net1"),
-    );
+    put_with(server, "2", row_of(ODD));
+}
+
+/// A row of this pod that says nothing odd.
+fn row_of(podref: &str) -> Value {
+    fixtures::row(&fixtures::sandbox(2), podref, "net1")
 }
 
 /// Ends the good pod and the odd one, and waits longer than any wait.
@@ -59,15 +41,15 @@ async fn end_both(bench: &Bench) {
 #[case::null_interface("2", json!({"id": fixtures::sandbox(2), "podref": ODD, "ifname": null}))]
 #[case::list_interface("2", json!({"id": fixtures::sandbox(2), "podref": ODD, "ifname": ["net1"]}))]
 #[case::claim_tag("2", json!({"id": fixtures::sandbox(2), "podref": ODD, "ifname": "net1", "claim": "x"}))]
-#[case::word_key("two", fixtures::row(&fixtures::sandbox(2), ODD, "net1"))]
-#[case::signed_key("+2", fixtures::row(&fixtures::sandbox(2), ODD, "net1"))]
-#[case::spaced_key(" 2", fixtures::row(&fixtures::sandbox(2), ODD, "net1"))]
-#[case::fraction_key("2.0", fixtures::row(&fixtures::sandbox(2), ODD, "net1"))]
-#[case::empty_key("", fixtures::row(&fixtures::sandbox(2), ODD, "net1"))]
-#[case::pointer_key("2/id", fixtures::row(&fixtures::sandbox(2), ODD, "net1"))]
-#[case::large_key("18446744073709551616", fixtures::row(&fixtures::sandbox(2), ODD, "net1"))]
-#[case::far_key("18446744073709551615", fixtures::row(&fixtures::sandbox(2), ODD, "net1"))]
-#[case::huge_key(&"9".repeat(MEGABYTE), fixtures::row(&fixtures::sandbox(2), ODD, "net1"))]
+#[case::word_key("two", row_of(ODD))]
+#[case::signed_key("+2", row_of(ODD))]
+#[case::spaced_key(" 2", row_of(ODD))]
+#[case::fraction_key("2.0", row_of(ODD))]
+#[case::empty_key("", row_of(ODD))]
+#[case::pointer_key("2/id", row_of(ODD))]
+#[case::large_key("18446744073709551616", row_of(ODD))]
+#[case::far_key("18446744073709551615", row_of(ODD))]
+#[case::huge_key(&"9".repeat(MEGABYTE), row_of(ODD))]
 // Rows without a podref that can be read.
 #[case::null("2", json!(null))]
 #[case::number("2", json!(7))]
@@ -77,23 +59,23 @@ async fn end_both(bench: &Bench) {
 #[case::number_podref("2", json!({"id": fixtures::sandbox(2), "podref": 7, "ifname": "net1"}))]
 #[case::null_podref("2", json!({"id": fixtures::sandbox(2), "podref": null, "ifname": "net1"}))]
 #[case::no_podref("2", json!({"id": fixtures::sandbox(2), "ifname": "net1"}))]
-#[case::empty_podref("2", fixtures::row(&fixtures::sandbox(2), "", "net1"))]
-#[case::bare_podref("2", fixtures::row(&fixtures::sandbox(2), "odd", "net1"))]
-#[case::two_slashes("2", fixtures::row(&fixtures::sandbox(2), "default/odd/", "net1"))]
-#[case::padded("2", fixtures::row(&fixtures::sandbox(2), " default/odd", "net1"))]
-#[case::other_case("2", fixtures::row(&fixtures::sandbox(2), "Default/odd", "net1"))]
-#[case::path("2", fixtures::row(&fixtures::sandbox(2), "default/../good", "net1"))]
-#[case::this_folder("2", fixtures::row(&fixtures::sandbox(2), "default/.", "net1"))]
-#[case::parent_folder("2", fixtures::row(&fixtures::sandbox(2), "default/..", "net1"))]
-#[case::namespace_of_folders("2", fixtures::row(&fixtures::sandbox(2), "../odd", "net1"))]
-#[case::markup("2", fixtures::row(&fixtures::sandbox(2), "default/<b>odd", "net1"))]
-#[case::pointer("2", fixtures::row(&fixtures::sandbox(2), "default/~1odd~0", "net1"))]
-#[case::control("2", fixtures::row(&fixtures::sandbox(2), "default/odd\u{0}", "net1"))]
-#[case::long("2", fixtures::row(&fixtures::sandbox(2), &format!("default/{}", "o".repeat(MEGABYTE)), "net1"))]
+#[case::empty_podref("2", row_of(""))]
+#[case::bare_podref("2", row_of("odd"))]
+#[case::two_slashes("2", row_of("default/odd/"))]
+#[case::padded("2", row_of(" default/odd"))]
+#[case::other_case("2", row_of("Default/odd"))]
+#[case::path("2", row_of("default/../good"))]
+#[case::this_folder("2", row_of("default/."))]
+#[case::parent_folder("2", row_of("default/.."))]
+#[case::namespace_of_folders("2", row_of("../odd"))]
+#[case::markup("2", row_of("default/<b>odd"))]
+#[case::pointer("2", row_of("default/~1odd~0"))]
+#[case::control("2", row_of("default/odd\u{0}"))]
+#[case::long("2", row_of(&format!("default/{}", "o".repeat(MEGABYTE))))]
 #[case::deep("2", serde_json::from_str(&format!("{}{}", "[".repeat(100), "]".repeat(100))).unwrap())]
 #[tokio::test(start_paused = true)]
 async fn a_row_that_cannot_be_read_stays_and_is_counted(#[case] key: &str, #[case] row: Value) {
-    let server = server();
+    let server = lenient();
     put_with(&server, key, row.clone());
     run_pod(&server, "odd", 2);
     let bench = Bench::long_since(server, Config::default()).await;
@@ -116,23 +98,15 @@ async fn a_row_that_cannot_be_read_stays_and_is_counted(#[case] key: &str, #[cas
 #[tokio::test(start_paused = true)]
 async fn a_pod_with_a_strange_name_that_lives_keeps_its_row(#[case] podref: &str) {
     let (namespace, name) = podref.split_once('/').unwrap();
-    let server = server();
-    put_with(
-        &server,
-        "2",
-        fixtures::row(&fixtures::sandbox(2), podref, "net1"),
-    );
-    let pod = fixtures::pod(namespace, name)
-        .node("n")
-        .networks("default/net");
-    server.put(pod.reports("default/net", "net1", &["10.0.0.2"]).running());
+    let server = lenient();
+    put_with(&server, "2", row_of(podref));
+    let pod = fixtures::pod(namespace, name).node("n");
+    let pod = pod.networks("default/net").running();
+    let first = pod.clone();
+    server.put(first.reports("default/net", "net1", &["10.0.0.2"]));
     // It lives on under that very name; only the watch is told otherwise.
     let bench = Bench::long_since(server, Config::default()).await;
-    let other = fixtures::pod(namespace, name)
-        .node("n")
-        .networks("default/net");
-    let other = other.uid("00000000-0000-4000-8000-00000000beef").running();
-    bench.put(other);
+    bench.put(pod.uid(SECOND));
     end_both(&bench).await;
     assert_eq!(bench.rows(POOL), ["2"]);
 }
@@ -153,9 +127,9 @@ async fn a_pod_with_a_strange_name_that_lives_keeps_its_row(#[case] podref: &str
 #[case::long(&format!("[{}]", "{},".repeat(MEGABYTE / 3)))]
 #[tokio::test(start_paused = true)]
 async fn a_network_status_that_cannot_be_read_is_no_evidence(#[case] status: &str) {
-    let server = server();
+    let server = lenient();
     put_odd(&server);
-    let odd = fixtures::pod(NS, "odd").node("n").networks("default/net");
+    let odd = asking("odd");
     server.put(odd.annotation(fixtures::NETWORK_STATUS, status).running());
     let bench = Bench::long_since(server, Config::default()).await;
     bench.end(["good", "odd"]);
@@ -171,15 +145,18 @@ async fn a_network_status_that_cannot_be_read_is_no_evidence(#[case] status: &st
 /// As long as the pod is there, a status that cannot be read holds its row.
 #[tokio::test(start_paused = true)]
 async fn a_live_pod_whose_status_breaks_keeps_its_row() {
-    let server = server();
+    let server = lenient();
     put_odd(&server);
     run_pod(&server, "odd", 2);
     let bench = Bench::long_since(server, Config::default()).await;
     bench.end(["odd"]);
-    let again = fixtures::pod(NS, "odd").node("n").networks("default/net");
-    let again = again.uid("00000000-0000-4000-8000-00000000beef");
-    let again = again.annotation(fixtures::NETWORK_STATUS, "[").running();
-    bench.put(again);
+    let again = asking("odd");
+    bench.put(
+        again
+            .uid(SECOND)
+            .annotation(fixtures::NETWORK_STATUS, "[")
+            .running(),
+    );
     end_good(&bench).await;
     assert_eq!(bench.rows(POOL), ["2"]);
 }
@@ -199,12 +176,9 @@ async fn end_good(bench: &Bench) {
 #[case::deep(&"[".repeat(MEGABYTE))]
 #[tokio::test(start_paused = true)]
 async fn a_request_that_cannot_be_read_leaves_what_was_reported(#[case] request: &str) {
-    let server = server();
+    let server = lenient();
     put_odd(&server);
-    let odd = fixtures::pod(NS, "odd")
-        .node("n")
-        .annotation(fixtures::NETWORKS, request);
-    server.put(odd.reports("default/net", "net1", &["10.0.0.2"]).running());
+    server.put(reporting("odd", 2).networks(request).running());
     let bench = Bench::long_since(server, Config::default()).await;
     end_both(&bench).await;
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
@@ -233,7 +207,7 @@ async fn a_request_that_cannot_be_read_leaves_what_was_reported(#[case] request:
 async fn a_definition_that_cannot_be_read_is_left_to_the_sweep_which_needs_none(
     #[case] spec: Value,
 ) {
-    let server = server();
+    let server = lenient();
     put_odd(&server);
     let mut bad = fixtures::nad(NS, "bad", RANGE);
     bad["spec"] = spec;
@@ -250,7 +224,7 @@ async fn a_definition_that_cannot_be_read_is_left_to_the_sweep_which_needs_none(
 
 #[tokio::test(start_paused = true)]
 async fn a_definition_without_spec_hides_no_other() {
-    let server = server();
+    let server = lenient();
     put_odd(&server);
     let mut bad = fixtures::nad(NS, "a-bad", RANGE);
     bad.as_object_mut().unwrap().remove("spec");
@@ -337,7 +311,7 @@ async fn an_odd_pod_ends_without_a_word_about_its_sandbox(
     #[case] spec: Value,
     #[case] status: Value,
 ) {
-    let server = server();
+    let server = lenient();
     put_odd(&server);
     let mut odd = reporting("odd", 2).build();
     odd["spec"] = spec;
@@ -371,18 +345,14 @@ async fn objects_with_strange_names_hide_no_others() {
     end_good(&bench).await;
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
     assert_eq!(bench.told_as_freed(), ["10.0.0.1"]);
-    assert!(
-        bench
-            .get("overlappingrangeipreservations", NS, "10.0.0.1")
-            .is_none()
-    );
-    assert_eq!(bench.count("overlappingrangeipreservations"), 6);
+    assert!(bench.get(ORIP, NS, "10.0.0.1").is_none());
+    assert_eq!(bench.count(ORIP), 6);
 }
 
 /// A full pool, every second row of it unreadable.
 #[tokio::test(start_paused = true)]
 async fn ten_thousand_rows_are_read_for_the_one_that_goes() {
-    let server = server();
+    let server = lenient();
     let mut pool = fixtures::pool(NS, RANGE).build();
     let rows: serde_json::Map<String, Value> = (0..10_000_u64)
         .map(|n| {
@@ -397,8 +367,7 @@ async fn ten_thousand_rows_are_read_for_the_one_that_goes() {
     pool["spec"]["allocations"]["1"] = fixtures::row(&fixtures::sandbox(1), "default/good", "net1");
     server.put(pool);
     run_pod(&server, "good", 1);
-    let starting = fixtures::pod(NS, "starting").node("n");
-    server.put(starting.networks("default/net"));
+    server.put(asking("starting"));
     let bench = Bench::long_since(server, Config::default()).await;
     end_good(&bench).await;
     let rows = bench.rows(POOL);

@@ -1,13 +1,6 @@
 //! A dry run takes every decision and changes nothing: the same scene with and without it.
 
-use crate::common::{
-    Bench, NS, ORIP, POOL, launch,
-    log::Log,
-    nodes::{Beat, fall_silent, live_node, run_on},
-    put_pool, seconds, server,
-};
-use ipgc::config::Config;
-use testkit::{Match, Verb, fixtures};
+use crate::prelude::*;
 
 /// An hour after the start: row 1 of a pod that ended well, row 2 that leaked unseen, row 3 of a pod
 /// whose node is silent, row 4 in use, and a reservation without a row. Then half an hour more.
@@ -16,18 +9,14 @@ async fn scene(dry_run: bool) -> (Bench, Beat) {
     put_pool(&server, &[]);
     let beat = live_node(&server, "node-1");
     let other = live_node(&server, "node-2");
-    let config = Config {
-        dry_run,
-        ..Config::default()
-    };
+    let config = Config::default().with(|it| it.dry_run = dry_run);
     let mut running = launch(&server, config);
     assert!(running.ready().await);
     let bench = Bench { server, running };
     seconds(3_600).await;
     let pods = [(1, "good"), (2, "leaked"), (3, "silent"), (4, "alive")];
     put_pool(&bench, &pods);
-    let lone = fixtures::reservation(NS, "10.0.0.9", "default/lost", "net1");
-    bench.put(lone);
+    reserve(&bench, "10.0.0.9", "lost");
     run_on(&bench, "node-1", "good", 1);
     run_on(&bench, "node-2", "silent", 3);
     run_on(&bench, "node-1", "alive", 4);
@@ -67,12 +56,7 @@ async fn dry_run_decides_and_writes_nothing() {
     let [good, leaked] = &rows[..] else {
         panic!("{rows:?}");
     };
-    let told = |line: &str, words: &[&str]| {
-        for word in words {
-            assert!(line.contains(word), "no {word} in {line}");
-        }
-    };
-    told(
+    says(
         good,
         &[
             "pool=default/10.0.0.0-24",
@@ -83,7 +67,7 @@ async fn dry_run_decides_and_writes_nothing() {
             "cause=\"deleted\"",
         ],
     );
-    told(
+    says(
         leaked,
         &[
             "key=\"2\"",
@@ -95,7 +79,7 @@ async fn dry_run_decides_and_writes_nothing() {
     let [lone] = &reserved[..] else {
         panic!("{reserved:?}");
     };
-    told(lone, &["address=10.0.0.9", "podref=default/lost"]);
+    says(lone, &["address=10.0.0.9", "podref=default/lost"]);
     assert!(log.lines("freed row").is_empty());
 
     // Since its very start.

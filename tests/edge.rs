@@ -1,44 +1,24 @@
 //! From the end of a pod to its freed rows, on the in-process API server.
 
-use std::time::Duration;
-
-use crate::common::{
-    Bench, NS, POOL, on_net, put_pool, put_running, reporting, run_pod, seldom, server, took,
-};
-use ipgc::{
-    config::Config,
-    core::{evidence::Policy, podref::Glob},
-};
-use serde_json::json;
-use testkit::{Verb, fixtures};
-use tokio::time::Instant;
+use crate::prelude::*;
+use ipgc::core::podref::Glob;
 
 #[tokio::test(start_paused = true)]
 async fn a_settled_end_frees_row_and_reservation_after_the_cooldown() {
     let bench = Bench::long_since(server(), Config::default()).await;
     put_running(&bench, &[(1, "web-0"), (2, "web-1")]);
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    seconds(1).await;
     bench.kubelet().terminate_pod(NS, "web-0").await;
-    let ended = Instant::now();
-    bench.wait_rows(POOL, &["2"]).await;
-    took(ended, 1.9..3.0);
+    bench.rows_in(POOL, &["2"], 1.9..3.0).await;
     // Until no ADD is at work any more that accepted it.
-    tokio::time::sleep(Duration::from_secs(119)).await;
+    seconds(119).await;
     assert_eq!(bench.reservations(), ["10.0.0.1", "10.0.0.2"]);
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    seconds(3).await;
     assert_eq!(bench.reservations(), ["10.0.0.2"]);
-    assert_eq!(
-        bench.events("Pod"),
-        [
-            "Normal IPAddressGarbageCollected successful cleanup of IP address [10.0.0.1] from network net"
-        ]
-    );
-    assert_eq!(
-        bench.events("IPPool"),
-        [
-            "Normal IPAddressGarbageCollected freed 1 address of deleted pods: 10.0.0.1 (default/web-0)"
-        ]
-    );
+    let pod = "Normal IPAddressGarbageCollected successful cleanup of IP address [10.0.0.1] from network net";
+    assert_eq!(bench.events("Pod"), [pod]);
+    let pool = "Normal IPAddressGarbageCollected freed 1 address of deleted pods: 10.0.0.1 (default/web-0)";
+    assert_eq!(bench.events("IPPool"), [pool]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -48,10 +28,8 @@ async fn a_forced_end_waits_w() {
     bench.put(reporting("web-0", 1).grace(10).running());
     settle().await;
     bench.kubelet().force_delete(NS, "web-0");
-    let ended = Instant::now();
-    bench.wait_rows(POOL, &[]).await;
     // W = 120 s + 10 s of the pod + 60 s for its one row.
-    took(ended, 190.0..192.0);
+    bench.rows_in(POOL, &[], 190.0..192.0).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -61,7 +39,7 @@ async fn a_pod_whose_containers_still_run_is_not_settled() {
     settle().await;
     // The pod garbage collector makes it Failed and leaves the container states as they are.
     bench.kubelet().collect_pod(NS, "web-0");
-    tokio::time::sleep(Duration::from_secs(180)).await;
+    seconds(180).await;
     assert_eq!(bench.rows(POOL), ["1"]);
     bench.wait_rows(POOL, &[]).await;
 }
@@ -75,12 +53,11 @@ async fn nothing_leaked_costs_one_read_of_the_pool_for_all() {
     }
     settle().await;
     for n in 0..100 {
-        bench
-            .kubelet()
-            .complete_pod(NS, &format!("web-{n}"), "Succeeded");
-        bench.delete("pods", NS, &format!("web-{n}"));
+        let name = format!("web-{n}");
+        bench.kubelet().complete_pod(NS, &name, "Succeeded");
+        bench.delete("pods", NS, &name);
     }
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    seconds(60).await;
     assert_eq!(bench.running.vitals.counters.ends_seen.get(), 100);
     assert!(bench.running.vitals.counters.rows_freed.get() == 0 && bench.rows(POOL) == ["250"]);
     // One list of the pools' names, and a read of the pool for each batch; nothing else at all.
@@ -96,21 +73,19 @@ async fn nothing_leaked_costs_one_read_of_the_pool_for_all() {
 async fn host_network_and_plain_pods_cost_no_request() {
     let bench = Bench::long_since(server(), Config::default()).await;
     let plain = fixtures::pod(NS, "plain").node("node-1").running().build();
-    let unscheduled = fixtures::pod(NS, "unscheduled")
-        .networks("default/net")
-        .build();
+    let unscheduled = fixtures::pod(NS, "unscheduled").networks("default/net");
     let host = reporting("host", 1).with(|pod| pod["spec"]["hostNetwork"] = true.into());
-    bench.put_all([plain, unscheduled, host.running().build()]);
+    bench.put_all([plain, unscheduled.build(), host.running().build()]);
     settle().await;
     for name in ["plain", "unscheduled", "host"] {
         bench.delete("pods", NS, name);
     }
-    tokio::time::sleep(Duration::from_hours(1)).await;
+    sleep(Duration::from_hours(1)).await;
     let requests = bench.aside_from_sweeps();
     let other_than_watches = requests.count(|r| r.verb != Verb::Watch);
     assert_eq!(other_than_watches, 0, "{requests}");
     // Pools once a page, reservations, slices: three lists, twelve times an hour, give or take.
-    let swept = bench.sent(testkit::Match::any()).len() - requests.len();
+    let swept = bench.sent(Match::any()).len() - requests.len();
     assert!((30..=42).contains(&swept), "{}", bench.requests());
 }
 
@@ -146,7 +121,7 @@ async fn a_network_without_a_status_entry_is_followed_by_the_request() {
 
 #[tokio::test(start_paused = true)]
 async fn addresses_are_compared_as_addresses() {
-    let server = testkit::Server::new();
+    let server = Server::new();
     server.put(fixtures::nad(NS, "net", "fd00:0:0:10::/64"));
     let bench = Bench::long_since(server, seldom()).await;
     let pool = fixtures::pool(NS, "fd00:0:0:10::/64").row_of(1, "default/web-0");
@@ -155,25 +130,20 @@ async fn addresses_are_compared_as_addresses() {
     bench.put(on_net("net", "web-0", expanded).running());
     settle().await;
     bench.kubelet().terminate_pod(NS, "web-0").await;
-    let ended = Instant::now();
-    bench.wait_rows("fd00-0-0-10---64", &[]).await;
-    took(ended, ..3.0);
+    bench.rows_in("fd00-0-0-10---64", &[], ..3.0).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_pool_of_a_name_is_looked_at_unless_one_namespace_is_named() {
     for (only, freed) in [(None, true), (Some("elsewhere"), false)] {
-        let config = Config {
-            pool_namespace: only.map(str::to_owned),
-            ..Config::default()
-        };
+        let config = Config::default().with(|it| it.pool_namespace = only.map(str::to_owned));
         let bench = Bench::with(server(), config).await;
         put_pool(&bench, &[(1, "web-0")]);
-        bench.put(fixtures::pool("elsewhere", crate::common::RANGE));
+        bench.put(fixtures::pool("elsewhere", RANGE));
         run_pod(&bench, "web-0", 1);
         settle().await;
         bench.kubelet().terminate_pod(NS, "web-0").await;
-        tokio::time::sleep(Duration::from_mins(5)).await;
+        sleep(Duration::from_mins(5)).await;
         assert_eq!(bench.rows(POOL).is_empty(), freed, "{only:?}");
         bench.stop().await;
     }
@@ -181,62 +151,40 @@ async fn every_pool_of_a_name_is_looked_at_unless_one_namespace_is_named() {
 
 #[tokio::test(start_paused = true)]
 async fn a_slice_of_a_node_is_followed_through_its_node_slice_pool() {
-    let server = testkit::Server::new();
-    let ipam = json!({"type": "whereabouts", "range": "10.8.0.0/16", "node_slice_size": "/24", "network_name": "sliced"});
-    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
+    let server = Server::new();
+    put_sliced(&server, "net");
     let slices = [("node-1", "10.8.3.0/24"), ("node-2", "10.8.4.0/24")];
-    server.put(fixtures::node_slice_pool(
-        "kube-system",
-        "sliced",
-        "10.8.0.0/16",
-        "/24",
-        &slices,
-    ));
+    put_slices(&server, "kube-system", &slices);
     let name = "sliced-node-1-10.8.3.0-24";
-    server.put(fixtures::pool(NS, "10.8.3.0/24").name(name));
+    let pool = fixtures::pool(NS, "10.8.3.0/24").name(name);
+    server.put(pool.clone());
     let bench = Bench::with(server, seldom()).await;
-    let row =
-        |pool: fixtures::PoolBuilder| pool.row(1, &fixtures::sandbox(1), "default/web-0", "net1");
-    bench.put(row(fixtures::pool(NS, "10.8.3.0/24").name(name)));
-    bench.put(fixtures::reservation(
-        NS,
-        "sliced-10.8.3.1",
-        "default/web-0",
-        "net1",
-    ));
-    let pod = fixtures::pod(NS, "web-0").node("node-1").networks("net");
-    bench.put(pod.reports("default/net", "net1", &["10.8.3.1"]).running());
+    bench.put(pool.row_of(1, "default/web-0"));
+    reserve(&bench, "sliced-10.8.3.1", "web-0");
+    bench.put(on_net("net", "web-0", "10.8.3.1").running());
     // The first sweep learns which pools and slices there are.
-    tokio::time::sleep(Duration::from_secs(10)).await;
+    seconds(10).await;
     bench.kubelet().terminate_pod(NS, "web-0").await;
     bench.wait_rows(name, &[]).await;
-    tokio::time::sleep(Duration::from_secs(122)).await;
+    seconds(122).await;
     assert!(bench.reservations().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn kept_owners_and_exempted_rows_stay() {
-    let config = Config {
-        policy: Policy {
-            keep_podrefs: vec![Glob::new("default/claim-*")],
-            ..Policy::default()
-        },
-        ..Config::default()
-    };
+    let keep = vec![Glob::new("default/claim-*")];
+    let config = Config::default().with(|it| it.policy.keep_podrefs = keep);
     let bench = Bench::with(server(), config).await;
-    put_pool(&bench, &[(1, "claim-a"), (2, "web-0"), (3, "web-1")]);
+    put_running(&bench, &[(1, "claim-a"), (2, "web-0"), (3, "web-1")]);
     bench.edit("ippools", NS, POOL, |pool| {
         pool["metadata"]["annotations"] = json!({"ipgc.dev/keep": "2"});
     });
-    for (name, offset) in [("claim-a", 1), ("web-0", 2), ("web-1", 3)] {
-        run_pod(&bench, name, offset);
-    }
     settle().await;
     for name in ["claim-a", "web-0", "web-1"] {
         bench.kubelet().terminate_pod(NS, name).await;
     }
     bench.wait_rows(POOL, &["1", "2"]).await;
-    tokio::time::sleep(Duration::from_hours(1)).await;
+    sleep(Duration::from_hours(1)).await;
     assert_eq!(bench.rows(POOL), ["1", "2"]);
 }
 
@@ -262,5 +210,5 @@ async fn a_row_of_nobody_is_counted_once() {
 
 /// Long enough for the informers to see what was put.
 async fn settle() {
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    sleep(Duration::from_millis(500)).await;
 }

@@ -1,11 +1,6 @@
 //! Pools that nobody needs any more, with `--collect-empty-pools`.
 
-use ipgc::config::Config;
-use rstest::rstest;
-use serde_json::json;
-use testkit::{Match, Server, fixtures};
-
-use crate::common::{Bench, NS, log::Log, nodes::live_node, seconds, server};
+use crate::prelude::*;
 
 const HOUR: u64 = 3_600;
 /// A pool that no definition leads to.
@@ -51,33 +46,31 @@ async fn a_pool_that_was_empty_and_unreferenced_for_a_day_goes() {
     assert_eq!(deletes.len(), 1);
 }
 
-#[rstest]
-#[case::it_has_a_row(json!({"spec": {"allocations": {"1": fixtures::row(&fixtures::sandbox(1), "default/web-1", "net1")}}}))]
-#[case::a_person_exempts_it(json!({"metadata": {"annotations": {"ipgc.dev/hold": ""}}}))]
-#[case::a_person_exempts_an_address(json!({"metadata": {"annotations": {"ipgc.dev/keep": "10.9.0.7"}}}))]
-#[tokio::test(start_paused = true)]
-async fn one_that_somebody_needs_stays(#[case] change: serde_json::Value) {
-    let server = with_old();
-    server.put(fixtures::pod(NS, "web-1").node("node-1").running());
-    server.edit("ippools", NS, OLD, |pool| {
-        json_patch::merge(pool, &change);
-    });
-    let bench = bench(server, config(false)).await;
-    seconds(30 * HOUR).await;
-    assert!(is_there(&bench, OLD));
+fn edit(server: &Server, change: &Value) {
+    server.edit("ippools", NS, OLD, |pool| json_patch::merge(pool, change));
 }
 
-/// A definition whose range is in a file on the nodes, or cannot be read, may lead to it.
+fn define(server: &Server, ipam: &Value) {
+    server.put(fixtures::nad_with_ipam(NS, "net", ipam));
+}
+
 #[rstest]
-#[case::in_a_file(json!({"type": "whereabouts"}))]
-#[case::broken(json!({"type": "whereabouts", "range": "10.9.0.0/240"}))]
+#[case::it_has_a_row(|s: &Server| put_row_on(s, OLD, 1, "web-1", "net1", 1))]
+#[case::a_person_exempts_it(|s: &Server| edit(s, &json!({"metadata": {"annotations": {"ipgc.dev/hold": ""}}})))]
+#[case::a_person_exempts_an_address(|s: &Server| edit(s, &json!({"metadata": {"annotations": {"ipgc.dev/keep": "10.9.0.7"}}})))]
+#[case::it_has_a_finalizer(|s: &Server| edit(s, &json!({"metadata": {"finalizers": ["example.com/x"]}})))]
+// A definition whose range is in a file on the nodes, or cannot be read, may lead to it.
+#[case::a_definition_in_a_file(|s: &Server| define(s, &json!({"type": "whereabouts"})))]
+#[case::a_broken_definition(|s: &Server| define(s, &json!({"type": "whereabouts", "range": "10.9.0.0/240"})))]
 #[tokio::test(start_paused = true)]
-async fn one_that_a_definition_may_lead_to_stays(#[case] ipam: serde_json::Value) {
+async fn one_that_somebody_may_need_stays(#[case] need: fn(&Server)) {
     let server = with_old();
-    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
+    server.put(fixtures::pod(NS, "web-1").node("node-1").running());
+    need(&server);
     let bench = bench(server, config(false)).await;
     seconds(30 * HOUR).await;
     assert!(is_there(&bench, OLD));
+    assert!(bench.sent(Match::delete("ippools")).is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -87,17 +80,6 @@ async fn one_that_a_definition_leads_to_within_the_day_stays() {
     bench.put(fixtures::nad(NS, "other", "10.9.0.0/24"));
     seconds(10 * HOUR).await;
     assert!(is_there(&bench, OLD));
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_with_a_finalizer_stays() {
-    let server = with_old();
-    server.edit("ippools", NS, OLD, |pool| {
-        pool["metadata"]["finalizers"] = json!(["example.com/x"]);
-    });
-    let bench = bench(server, config(false)).await;
-    seconds(30 * HOUR).await;
-    assert!(bench.sent(Match::delete("ippools")).is_empty());
 }
 
 /// A pod came and went between two looks.
@@ -141,9 +123,7 @@ async fn a_look_that_fails_is_told_and_forgets_nothing() {
     let (log, _guard) = Log::start();
     let bench = bench(with_old(), config(false)).await;
     seconds(20 * HOUR).await;
-    let rule = bench
-        .on(Match::list("network-attachment-definitions"))
-        .deny();
+    let rule = bench.on(Match::list(NADS)).deny();
     seconds(3 * HOUR).await;
     rule.remove();
     seconds(2 * HOUR).await;

@@ -1,28 +1,16 @@
 //! The events that ipgc writes to the cluster, and their number.
 
-use crate::common::{Bench, NS, seconds, seldom};
-use testkit::{Match, Server, Verb, fixtures};
-use tokio::time::Instant;
+use crate::prelude::*;
 
-const RANGE: &str = "10.9.0.0/16";
 const POOL: &str = "10.9.0.0-16";
 
 /// This number of running pods, each with a row of one pool.
 async fn crowd(count: u64) -> (Bench, Vec<String>) {
     let server = Server::new();
-    server.put(fixtures::nad(NS, "wide", RANGE));
-    let mut pool = fixtures::pool(NS, RANGE);
-    let mut names = Vec::new();
-    for n in 1..=count {
-        let name = format!("pod-with-a-rather-long-name-{n}");
-        let address = format!("10.9.{}.{}", n / 256, n % 256);
-        pool = pool.row_of(n, &format!("{NS}/{name}"));
-        let pod = fixtures::pod(NS, &name).node("node-1").networks("wide");
-        let pod = pod.reports(&format!("{NS}/wide"), "net1", &[&address]);
-        server.put(pod.owner("ReplicaSet", "web").running());
-        names.push(name);
-    }
-    server.put(pool);
+    let names: Vec<_> = (1..=count)
+        .map(|n| format!("pod-with-a-rather-long-name-{n}"))
+        .collect();
+    put_many(&server, 9, "wide", "ReplicaSet", &names);
     (Bench::long_since(server, seldom()).await, names)
 }
 

@@ -1,17 +1,8 @@
 //! Every answer that the API server, or something before it, can give to an observation, a proof
 //! or a patch.
 
-use std::time::Duration;
-
-use crate::common::{
-    Bench, NS, PODS, POOL,
-    nodes::{adopt, second},
-    put_crowd, put_row, seconds, seldom, server, three, three_with, took,
-};
-use ipgc::config::Config;
-use rstest::rstest;
-use testkit::{ChangeKind, Failure, Garble, Match, Request, Rule, RuleBuilder, Verb, fixtures};
-use tokio::time::Instant;
+use crate::{common, prelude::*};
+use testkit::RuleBuilder;
 
 const FAILED: &str = "Warning IPAddressGarbageCollectionFailed failed to garbage collect addresses for pod default/web-1";
 
@@ -47,62 +38,39 @@ async fn a_row_that_a_successor_adopted_survives_and_the_rest_goes() {
     seconds(600).await;
     assert_eq!(bench.rows(POOL), ["2"]);
     assert_eq!(bench.reservations(), ["10.0.0.2"]);
-    let reservation = &bench.list("overlappingrangeipreservations")[0];
-    assert_eq!(reservation["spec"]["podref"], "default/web-2");
+    assert_eq!(podref(&bench, "10.0.0.2"), "default/web-2");
     assert_eq!(bench.told_as_freed(), ["10.0.0.1", "10.0.0.3"]);
     // The first turn may begin before all three have reached it.
     let patches = bench.sent(Match::patch("ippools"));
     assert!(patches.len() <= 3, "{patches}");
 }
 
-#[derive(Clone, Copy)]
-enum Fault {
-    Code(u16),
-    /// An answer that something before the API server made.
-    Proxy(u16, &'static str),
-    Deny,
-    Disconnect,
-    Hang,
-    Spoil(Garble),
-    DoneThenCode(u16),
-    DoneThenDisconnect,
-    DoneThenHang,
-}
-
-impl Fault {
-    fn strike(self, rule: RuleBuilder<'_>) -> Rule {
-        match self {
-            Self::Code(code) => rule.fail(code),
-            // The reason is what kube puts where there is no Status in the body.
-            Self::Proxy(code, text) => {
-                rule.answer(Failure::new(code, "Failed to parse error data", text))
-            }
-            Self::Deny => rule.deny(),
-            Self::Disconnect => rule.disconnect(),
-            Self::Hang => rule.hang(),
-            Self::Spoil(how) => rule.garble(how),
-            Self::DoneThenCode(code) => rule.apply_then_answer(Failure::of_code(code)),
-            Self::DoneThenDisconnect => rule.apply_then_disconnect(),
-            Self::DoneThenHang => rule.apply_then_hang(),
-        }
-    }
+/// An answer that something before the API server made; or another fault.
+fn strike(rule: RuleBuilder<'_>, fault: &str) -> Rule {
+    let (code, text) = match fault {
+        "bad gateway" => (502, "<html>bad gateway</html>"),
+        "no backend" => (404, "default backend - 404"),
+        fault => return common::strike(rule, fault),
+    };
+    // The reason is what kube puts where there is no Status in the body.
+    rule.answer(Failure::new(code, "Failed to parse error data", text))
 }
 
 /// Faults that pass: the first request of a kind fails, nothing was done.
 #[rstest]
-#[case::conflict(Fault::Code(409))]
-#[case::too_many(Fault::Code(429))]
-#[case::internal(Fault::Code(500))]
-#[case::bad_gateway(Fault::Proxy(502, "<html>bad gateway</html>"))]
-#[case::unavailable(Fault::Code(503))]
-#[case::timeout(Fault::Code(504))]
-#[case::broken(Fault::Disconnect)]
-#[case::hangs(Fault::Hang)]
-#[case::expired(Fault::Code(410))]
-#[case::bad_request(Fault::Code(400))]
+#[case::conflict("409")]
+#[case::too_many("429")]
+#[case::internal("500")]
+#[case::bad_gateway("bad gateway")]
+#[case::unavailable("503")]
+#[case::timeout("504")]
+#[case::broken("broken")]
+#[case::hangs("hang")]
+#[case::expired("410")]
+#[case::bad_request("400")]
 #[tokio::test(start_paused = true)]
 async fn a_fault_that_passes_costs_a_retry(
-    #[case] fault: Fault,
+    #[case] fault: &str,
     #[values("observe", "prove", "patch")] step: &str,
 ) {
     let bench = three().await;
@@ -111,12 +79,10 @@ async fn a_fault_that_passes_costs_a_retry(
         "prove" => Match::get("pods"),
         _ => Match::patch("ippools"),
     };
-    let rule = fault.strike(bench.on(matcher).once());
+    let rule = strike(bench.on(matcher).once(), fault);
     bench.end(["web-1"]);
-    let ended = Instant::now();
-    bench.wait_rows(POOL, &["2", "3"]).await;
     // The cooldown, 20 s at most until a hanging request is given up, the pause of the writer.
-    took(ended, ..27.0);
+    bench.rows_in(POOL, &["2", "3"], ..27.0).await;
     assert_eq!(rule.hits(), 1);
     seconds(60 + 120).await;
     assert_eq!(bench.told_as_freed(), ["10.0.0.1"]);
@@ -127,48 +93,43 @@ async fn a_fault_that_passes_costs_a_retry(
 
 /// A GET is sent once more: at once where it failed, after five seconds where nothing is heard of it.
 #[rstest]
-#[case::failed("ippools", Fault::Code(500), 1.0)]
-#[case::failed_of_pods("pods", Fault::Code(500), 1.0)]
-#[case::broken("ippools", Fault::Disconnect, 1.0)]
-#[case::broken_of_pods("pods", Fault::Disconnect, 1.0)]
-#[case::silent_of_pods("pods", Fault::Hang, 6.0)]
+#[case::failed("ippools", "500", 1.0)]
+#[case::failed_of_pods("pods", "500", 1.0)]
+#[case::broken("ippools", "broken", 1.0)]
+#[case::broken_of_pods("pods", "broken", 1.0)]
+#[case::silent_of_pods("pods", "hang", 6.0)]
 #[tokio::test(start_paused = true)]
-async fn a_get_is_sent_once_more(
-    #[case] resource: &str,
-    #[case] fault: Fault,
-    #[case] longer: f64,
-) {
+async fn a_get_is_sent_once_more(#[case] resource: &str, #[case] fault: &str, #[case] longer: f64) {
     let bench = three().await;
     bench.end(["web-1"]);
     let ended = Instant::now();
     bench.wait_rows(POOL, &["2", "3"]).await;
     let usual = ended.elapsed().as_secs_f64();
-    let rule = fault.strike(bench.on(Match::get(resource)).once());
+    let rule = strike(bench.on(Match::get(resource)).once(), fault);
     bench.end(["web-2"]);
-    let ended = Instant::now();
-    bench.wait_rows(POOL, &["3"]).await;
-    took(ended, ..usual + longer);
+    bench.rows_in(POOL, &["3"], ..usual + longer).await;
     assert_eq!(rule.hits(), 1);
     assert_eq!(bench.counted("rows_freed"), 2);
 }
 
 /// The patch was done and we were not told.
 #[rstest]
-#[case::broken(Fault::DoneThenDisconnect)]
-#[case::hangs(Fault::DoneThenHang)]
-#[case::unavailable(Fault::DoneThenCode(503))]
-#[case::timeout(Fault::DoneThenCode(504))]
+#[case::broken("done, then broken")]
+#[case::hangs("done, then hang")]
+#[case::unavailable("done, then 503")]
+#[case::timeout("done, then 504")]
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_is_one_free_and_one_success(
-    #[case] fault: Fault,
+    #[case] fault: &str,
     #[values("each", "the first")] which: &str,
 ) {
     let bench = three().await;
     let patches = bench.on(Match::patch("ippools"));
-    fault.strike(match which {
+    let patches = match which {
         "each" => patches,
         _ => patches.once(),
-    });
+    };
+    strike(patches, fault);
     bench.end(PODS);
     seconds(60 + 120).await;
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
@@ -208,11 +169,7 @@ async fn a_row_that_was_adopted_after_a_lost_patch_is_not_told_as_freed() {
     assert_eq!(bench.rows(POOL), ["1", "2", "3"]);
     assert_eq!(bench.events("Pod"), Vec::<String>::new());
     assert_eq!(bench.counted("rows_freed"), 0);
-    assert!(
-        bench
-            .sent(Match::writes("overlappingrangeipreservations"))
-            .is_empty()
-    );
+    assert!(bench.sent(Match::writes(ORIP)).is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -222,14 +179,9 @@ async fn retry_after_is_waited_for() {
     rule.answer(Failure::too_many_requests(17));
     bench.end(["web-1"]);
     bench.wait_rows(POOL, &["2", "3"]).await;
-    let at: Vec<_> = bench
-        .sent(Match::patch("ippools"))
-        .iter()
-        .map(|r| r.at)
-        .collect();
-    assert_eq!(at.len(), 3);
-    for pair in at.windows(2) {
-        let wait = pair[1] - pair[0];
+    let waits = gaps(&bench.sent(Match::patch("ippools")));
+    assert_eq!(waits.len(), 2);
+    for wait in waits {
         assert!((17..19).contains(&wait.as_secs()), "{wait:?}");
     }
 }
@@ -254,31 +206,22 @@ async fn retries_double_from_200_ms_and_end_with_one_warning_and_sweeps() {
         seen = tries();
         seconds(10).await;
     }
-    let at: Vec<_> = bench
-        .sent(Match::patch("ippools"))
-        .iter()
-        .map(|r| r.at)
-        .collect();
+    let patches = bench.sent(Match::patch("ippools"));
     // One try and five retries; as many by the sweep that was then asked for, and by each later one.
-    assert!(
-        at.len() % 6 == 0 && (12..=24).contains(&at.len()),
-        "{}",
-        at.len()
-    );
-    let at = &at[..6];
-    for (pair, full) in at.windows(2).zip([200, 400, 800, 1_600, 3_200_u128]) {
+    let tries = patches.len();
+    assert!(tries % 6 == 0 && (12..=24).contains(&tries), "{tries}");
+    for (wait, full) in gaps(&patches)
+        .iter()
+        .zip([200, 400, 800, 1_600, 3_200_u128])
+    {
         // Jitter takes up to a half away; the timer's grain is a millisecond.
-        let wait = (pair[1] - pair[0]).as_millis();
+        let wait = wait.as_millis();
         assert!(wait >= full / 2 && wait <= full + 5, "{wait} of {full}");
     }
     assert_eq!(bench.events("Pod"), [FAILED]);
     assert!((2..=4).contains(&bench.counted("retries_exhausted")));
     assert_eq!(bench.rows(POOL), ["1", "2", "3"]);
-    assert!(
-        bench
-            .sent(Match::writes("overlappingrangeipreservations"))
-            .is_empty()
-    );
+    assert!(bench.sent(Match::writes(ORIP)).is_empty());
     // Mended, the next sweep frees it.
     rule.remove();
     seconds(340).await;
@@ -288,10 +231,7 @@ async fn retries_double_from_200_ms_and_end_with_one_warning_and_sweeps() {
 
 #[tokio::test(start_paused = true)]
 async fn max_retries_is_what_was_set() {
-    let config = Config {
-        max_retries: 1,
-        ..seldom()
-    };
+    let config = seldom().with(|it| it.max_retries = 1);
     let bench = three_with(config).await;
     bench.on(Match::patch("ippools")).fail(503);
     bench.end(["web-1"]);
@@ -303,11 +243,11 @@ async fn max_retries_is_what_was_set() {
 
 /// Not being allowed is no failure of a pod: writing stops, and begins again by itself.
 #[rstest]
-#[case::unauthorized(Fault::Code(401))]
-#[case::forbidden(Fault::Deny)]
+#[case::unauthorized("401")]
+#[case::forbidden("deny")]
 #[tokio::test(start_paused = true)]
 async fn a_refusal_shuts_the_gate_and_costs_no_retries(
-    #[case] fault: Fault,
+    #[case] fault: &str,
     #[values("patch", "observe")] step: &str,
 ) {
     let bench = three().await;
@@ -316,10 +256,10 @@ async fn a_refusal_shuts_the_gate_and_costs_no_retries(
         "patch" => Match::patch("ippools"),
         _ => Match::get("ippools"),
     };
-    let rule = fault.strike(bench.on(matcher));
-    if let Fault::Code(_) = fault {
+    let rule = strike(bench.on(matcher), fault);
+    if fault == "401" {
         // An unknown account may not ask for rights either.
-        fault.strike(bench.on(Match::create("selfsubjectaccessreviews")));
+        strike(bench.on(Match::create("selfsubjectaccessreviews")), fault);
     }
     assert!(shut.borrow().is_none());
     bench.end(PODS);
@@ -339,16 +279,16 @@ async fn a_refusal_shuts_the_gate_and_costs_no_retries(
 /// While the proof fails nothing is written, whatever the failure looks like. The pod was in fact
 /// deleted here, so that code which takes the failure for absence frees the row and is found out.
 #[rstest]
-#[case::internal(Fault::Code(500))]
-#[case::forbidden(Fault::Deny)]
-#[case::broken(Fault::Disconnect)]
-#[case::html(Fault::Spoil(Garble::Html))]
-#[case::half(Fault::Spoil(Garble::Truncated))]
-#[case::proxy(Fault::Proxy(404, "default backend - 404"))]
-#[case::not_served(Fault::Code(404))]
-#[case::gone(Fault::Code(410))]
+#[case::internal("500")]
+#[case::forbidden("deny")]
+#[case::broken("broken")]
+#[case::html("html")]
+#[case::half("half")]
+#[case::proxy("no backend")]
+#[case::not_served("404")]
+#[case::gone("410")]
 #[tokio::test(start_paused = true)]
-async fn an_error_is_never_absence(#[case] fault: Fault, #[values("get", "list")] verb: &str) {
+async fn an_error_is_never_absence(#[case] fault: &str, #[values("get", "list")] verb: &str) {
     let bench = Bench::long_since(server(), Config::default()).await;
     let count = if verb == "get" { 2 } else { 20 };
     let names = put_crowd(&bench, count);
@@ -356,8 +296,7 @@ async fn an_error_is_never_absence(#[case] fault: Fault, #[values("get", "list")
     // Something must be there to spoil.
     bench.put(fixtures::pod(NS, "other"));
     // Slow enough that the pods gather and a list is the shorter proof.
-    let slow = bench.on(Match::get("ippools"));
-    slow.delay(Duration::from_millis(100));
+    slow(&bench, Match::get("ippools"), 100);
     let matcher = Match::verbs(&[Verb::Get, Verb::List], "pods");
     if verb == "get" {
         // A read that finds the pod, of which no watch tells: its answer is what is garbled.
@@ -372,13 +311,13 @@ async fn an_error_is_never_absence(#[case] fault: Fault, #[values("get", "list")
             }
         });
     }
-    fault.strike(bench.on(matcher));
+    strike(bench.on(matcher), fault);
     bench.end(&names);
     seconds(600).await;
     assert_eq!(bench.rows(POOL).len(), count);
     assert!(bench.sent(Match::writes("ippools")).is_empty());
     // Not being allowed to look is no failure of the pods.
-    let refused = matches!(fault, Fault::Deny);
+    let refused = fault == "deny";
     let lists = bench.sent(Match::list("pods"));
     assert_eq!(lists.is_empty(), verb == "get", "{lists}");
     let exhausted = bench.counted("retries_exhausted");
@@ -415,10 +354,8 @@ async fn others_who_write_the_pool_all_the_time_neither_fail_us_nor_lose_a_row()
         server.edit("ippools", NS, POOL, |pool| {
             let rows = pool["spec"]["allocations"].as_object_mut().unwrap();
             let key = (100 + rows.len()).to_string();
-            rows.insert(
-                key,
-                fixtures::row(&fixtures::sandbox(7), "default/new", "net1"),
-            );
+            let row = fixtures::row(&fixtures::sandbox(7), "default/new", "net1");
+            rows.insert(key, row);
             rows.remove("2");
         });
     });
@@ -432,8 +369,7 @@ async fn others_who_write_the_pool_all_the_time_neither_fail_us_nor_lose_a_row()
 #[tokio::test(start_paused = true)]
 async fn the_proof_begins_after_the_observation_and_all_reads_are_quorum_reads() {
     let bench = three().await;
-    let slow = bench.on(Match::get("ippools"));
-    slow.delay(Duration::from_millis(700));
+    slow(&bench, Match::get("ippools"), 700);
     bench.end(PODS);
     bench.wait_rows(POOL, &[]).await;
     let observed = bench.sent(Match::get("ippools"));

@@ -1,12 +1,7 @@
 //! Rows that the server refuses to remove, and patches that it does not take as they are: no other
 //! row is kept by them, and nothing is tried for ever.
 
-use crate::common::{
-    Bench, PODS, POOL, put_crowd, put_pool, run_pod, seconds, seldom, server, three, three_with,
-};
-use ipgc::config::Config;
-use serde_json::json;
-use testkit::{Failure, Match, Request};
+use crate::prelude::*;
 
 /// Whether a patch concerns the row with this key.
 fn removes(request: &Request, key: &str) -> bool {
@@ -68,11 +63,7 @@ async fn a_pool_that_fails_validation_backs_off() {
 async fn a_patch_that_is_too_large_is_halved() {
     let bench = Bench::start(server()).await;
     let names: Vec<String> = (1..=16).map(|n| format!("web-{n:02}")).collect();
-    let rows: Vec<_> = (1..).zip(names.iter().map(String::as_str)).collect();
-    put_pool(&bench, &rows);
-    for (offset, name) in &rows {
-        run_pod(&bench, name, *offset);
-    }
+    put_running(&bench, &numbered(&names));
     seconds(1).await;
     // Three rows at most: the test of the uid, then a test and a removal for each.
     let large =
@@ -101,11 +92,7 @@ async fn a_single_row_that_is_too_large_is_refused() {
 /// nobody is told that anything of the two is left.
 #[tokio::test(start_paused = true)]
 async fn a_patch_that_fails_is_no_failure_of_pods_without_rows() {
-    let bench = three_with(Config {
-        max_retries: 0,
-        ..seldom()
-    })
-    .await;
+    let bench = three_with(seldom().with(|it| it.max_retries = 0)).await;
     put_pool(&bench, &[(1, "web-1")]);
     let rule = bench.on(Match::patch("ippools")).fail(500);
     bench.end(PODS);

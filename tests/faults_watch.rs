@@ -1,22 +1,18 @@
 //! Events that the informers get late, twice, wrongly or not at all, and their consequences.
 
-use std::time::Duration;
+use crate::prelude::*;
+use ipgc::run::Phase;
 
-use crate::common::{
-    Bench, NS, POOL, launch,
-    nodes::{adopt, second},
-    put_crowd, put_pool, reporting, run_pod, running, seconds, seldom, server, took,
-};
-use ipgc::{config::Config, run::Phase};
-use rstest::rstest;
-use testkit::{ChangeKind, Cut, Failure, Garble, Match, Verb, fixtures};
-use tokio::time::{Instant, sleep};
+/// A collector that follows running pods, each with a row and a reservation.
+async fn following(rows: &[(u64, &str)]) -> Bench {
+    let bench = Bench::long_since(running(rows), Config::default()).await;
+    seconds(1).await;
+    bench
+}
 
 /// A collector that follows two running pods, each with a row and a reservation.
 async fn two() -> Bench {
-    let bench = Bench::long_since(running(&[(1, "web-1"), (2, "web-2")]), Config::default()).await;
-    seconds(1).await;
-    bench
+    following(&[(1, "web-1"), (2, "web-2")]).await
 }
 
 #[rstest]
@@ -28,14 +24,7 @@ async fn a_cut_stream_is_taken_up_where_it_ended(#[case] how: Cut) {
     bench.cut(Match::watch("pods"), how);
     bench.on(Match::watch("pods")).times(2).fail(503);
     bench.end(["web-1"]);
-    let ended = Instant::now();
-    bench.wait_rows(POOL, &["2"]).await;
-    assert!(
-        ended.elapsed() < Duration::from_secs(5),
-        "{:?}\n{}",
-        ended.elapsed(),
-        bench.requests()
-    );
+    bench.rows_in(POOL, &["2"], ..5.0).await;
     seconds(1).await;
     assert_eq!(bench.told_as_freed(), ["10.0.0.1"]);
     assert!(bench.sent(Match::list("pods").namespace("")).is_empty());
@@ -123,17 +112,9 @@ async fn the_wait_for_a_pod_that_nobody_saw_begins_when_it_is_known_to_be_gone(
     let down = bench.on(Match::watch("pods")).fail(503);
     bench.cut_watches("pods");
     run_pod(&bench, "web-2", 2);
-    bench.put(fixtures::reservation(
-        NS,
-        "10.0.0.2",
-        "default/web-2",
-        "net1",
-    ));
+    reserve(&bench, "10.0.0.2", "web-2");
     if has_row {
-        bench.edit("ippools", NS, POOL, |pool| {
-            let row = fixtures::row(&fixtures::sandbox(2), "default/web-2", "net1");
-            pool["spec"]["allocations"]["2"] = row;
-        });
+        put_row(&bench, 2, "web-2", 2);
     }
     let is_left = || bench.reservations().contains(&"10.0.0.2".to_owned());
     seconds(900).await;
@@ -176,17 +157,15 @@ async fn an_end_that_was_missed_altogether_is_not_settled() {
     seconds(0).await;
     bench.end(["web-1"]);
     bench.compact();
-    let ended = Instant::now();
-    bench.wait_rows(POOL, &["2"]).await;
     // W: 120 s, 30 s of the pod, 60 s for its row.
-    took(ended, 210.0..225.0);
+    bench.rows_in(POOL, &["2"], 210.0..225.0).await;
 }
 
 /// kube takes an event that it cannot read for a refusal without a reason, and goes on behind it.
 #[tokio::test(start_paused = true)]
 async fn after_an_event_that_cannot_be_read_all_is_listed_anew() {
     let bench = two().await;
-    for odd in ["none".into(), serde_json::Value::Null] {
+    for odd in ["none".into(), Value::Null] {
         bench.edit("pods", NS, "web-1", |pod| {
             pod["metadata"]["ownerReferences"] = odd;
         });
@@ -211,15 +190,10 @@ async fn doubled_events_are_one_end() {
 /// 1,200 pods are three pages. The second fails, so that the list begins again.
 #[tokio::test(start_paused = true)]
 async fn a_list_that_begins_again_ends_nobody() {
-    let server = server();
-    put_pool(&server, &[(1, "web-1")]);
+    let server = running(&[(1, "web-1")]);
     for n in 0..1_200 {
-        let pod = fixtures::pod(NS, &format!("a-{n}"))
-            .node("n")
-            .networks("default/net");
-        server.put(pod.running());
+        server.put(asking(&format!("a-{n}")).running());
     }
-    run_pod(&server, "web-1", 1);
     let further = Match::list("pods").further_pages();
     let rule = server
         .on(further)
@@ -244,18 +218,11 @@ async fn a_list_that_begins_again_ends_nobody() {
 #[rstest]
 #[tokio::test(start_paused = true)]
 async fn without_complete_caches_nothing_is_freed(
-    #[values("pods", "network-attachment-definitions", "nodes")] resource: &'static str,
+    #[values("pods", NADS, "nodes")] resource: &'static str,
     #[values("hang", "deny", "500", "html", "half")] fault: &str,
 ) {
     let server = running(&[(1, "web-1")]);
-    let list = server.on(Match::list(resource).namespace(""));
-    let rule = match fault {
-        "hang" => list.hang(),
-        "deny" => list.deny(),
-        "500" => list.fail(500),
-        "html" => list.garble(Garble::Html),
-        _ => list.garble(Garble::Truncated),
-    };
+    let rule = strike(server.on(Match::list(resource).namespace("")), fault);
     let mut running = launch(&server, Config::default());
     seconds(120).await;
     server.delete("pods", NS, "web-1");
@@ -282,17 +249,12 @@ async fn a_stale_relist_frees_nothing_and_loses_no_later_end() {
     stale.serve_stale(past);
     bench.cut_watches("pods");
     seconds(400).await;
-    assert_eq!(
-        bench.counted("ends_seen"),
-        1,
-        "the stale list shows its end"
-    );
+    // The stale list shows its end.
+    assert_eq!(bench.counted("ends_seen"), 1);
     assert_eq!(bench.rows(POOL), ["1"]);
     // It is there all the same, and ends now, by force.
     bench.kubelet().force_delete(NS, "web-1");
-    let ended = Instant::now();
-    bench.wait_rows(POOL, &[]).await;
-    took(ended, 210.0..);
+    bench.rows_in(POOL, &[], 210.0..).await;
 }
 
 /// Upstream's events go to the pod's namespace, which may be on its way out, or gone.
@@ -322,20 +284,14 @@ async fn events_that_hang_hold_nothing_up() {
     let bench = two().await;
     bench.on(Match::create("events")).hang();
     bench.end(["web-1", "web-2"]);
-    let ended = Instant::now();
-    bench.wait_rows(POOL, &[]).await;
-    took(ended, ..4.0);
+    bench.rows_in(POOL, &[], ..4.0).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_does_not_fit_into_the_queue_is_counted_and_swept_later() {
     let server = server();
     let names = put_crowd(&server, 9);
-    let mut config = Config {
-        queue_capacity: 4,
-        ..seldom()
-    };
-    config.policy.add_budget = Duration::ZERO;
+    let config = no_add(seldom()).with(|it| it.queue_capacity = 4);
     let bench = Bench::long_since(server, config).await;
     bench.end(names.iter().take(8).map(String::as_str));
     seconds(1).await;
@@ -377,15 +333,12 @@ async fn two_incarnations_of_one_name_free_one_row_once() {
 async fn no_two_requests_on_a_pool_overlap() {
     let bench = two().await;
     bench.on_events(Match::watch("pods")).duplicate();
-    bench
-        .on(Match::resource("ippools"))
-        .delay(Duration::from_secs(3));
+    slow(&bench, Match::resource("ippools"), 3_000);
     bench.on(Match::patch("ippools")).times(2).fail(503);
     for round in 0..5 {
         bench.end(["web-1"]);
-        let next =
-            reporting("web-1", 1).uid(&format!("00000000-0000-4000-8000-00000000000{round}"));
-        bench.put(next.running());
+        let uid = format!("00000000-0000-4000-8000-00000000000{round}");
+        bench.put(reporting("web-1", 1).uid(&uid).running());
         bench.cut_watches("pods");
         seconds(1).await;
     }

@@ -3,21 +3,9 @@
 //!
 //! Input that nobody can read is in `bad_input.rs`.
 
-use crate::common::{
-    Bench, NS, POOL, RANGE,
-    log::Log,
-    nodes::{Beat, goes_after, live_node, pool_events, stays, with_neighbour},
-    reporting,
-    scrape::Scrape,
-    seconds,
-};
-use ipgc::{config::Config, metrics};
-use rstest::rstest;
-use serde_json::{Value, json};
-use testkit::{
-    Match, Server,
-    fixtures::{self, NETWORK_STATUS, NETWORKS, PodBuilder},
-};
+use crate::prelude::*;
+use ipgc::metrics;
+use testkit::fixtures::{NETWORK_STATUS, NETWORKS, PodBuilder};
 
 /// The namespace of somebody who may edit its pods and definitions.
 const TENANT: &str = "tenant";
@@ -28,6 +16,11 @@ fn room() -> (Server, Beat) {
     let beat = live_node(&server, "node-1");
     server.put(reporting("web-0", 1).node("node-1").running());
     (server, beat)
+}
+
+async fn room_with_a_collector() -> (Bench, Beat) {
+    let (server, beat) = room();
+    (Bench::start(server).await, beat)
 }
 
 /// A pod of the tenant that asks for the network of row 1.
@@ -43,10 +36,7 @@ fn claimant() -> PodBuilder {
 
 /// The kubelet ends a pod of the tenant.
 fn ends(server: &Server, name: &str) {
-    let kubelet = testkit::pods::Kubelet::new(server);
-    kubelet.mark_pod(TENANT, name);
-    kubelet.complete_pod(TENANT, name, "Succeeded");
-    kubelet.remove_pod(TENANT, name);
+    end_pod(server, TENANT, name);
 }
 
 /// Shows a container with the sandbox of row 1 as its id.
@@ -91,15 +81,14 @@ fn annotate(server: &Server, key: &str, value: &str) {
 #[case::its_definition_has_another_ipam(|s: &Server| define(s, &json!({"type": "host-local", "subnet": RANGE})))]
 #[case::its_definition_excludes_it(|s: &Server| define(s, &json!({"type": "whereabouts", "range": RANGE, "exclude": [RANGE]})))]
 #[case::its_definition_is_unreadable(|s: &Server| { s.put(fixtures::nad_with_config(NS, "net", "{")); })]
-#[case::its_definition_is_gone(|s: &Server| { s.delete("network-attachment-definitions", NS, "net"); })]
+#[case::its_definition_is_gone(|s: &Server| { s.delete(NADS, NS, "net"); })]
 #[case::its_report_is_empty(|s: &Server| annotate(s, NETWORK_STATUS, "[]"))]
 #[case::its_report_is_of_another_address(|s: &Server| annotate(s, NETWORK_STATUS, r#"[{"name":"default/net","interface":"net1","ips":["10.0.0.9"]}]"#))]
 #[case::it_asks_for_nothing_and_reports_nothing(|s: &Server| { annotate(s, NETWORKS, ""); annotate(s, NETWORK_STATUS, "[]"); })]
 #[case::its_annotations_are_gone(|s: &Server| { s.edit("pods", NS, "web-0", |pod| pod["metadata"]["annotations"] = json!({})); })]
 #[tokio::test(start_paused = true)]
 async fn who_edits_no_pool_frees_no_row_of_a_pod_that_lives(#[case] deed: fn(&Server)) {
-    let (server, _beat) = room();
-    let bench = Bench::start(server).await;
+    let (bench, _beat) = room_with_a_collector().await;
     seconds(600).await;
     deed(&bench);
     stays(&bench, POOL, &["1"]).await;
@@ -125,7 +114,7 @@ async fn nor_if_ipgc_began_after_that(#[case] deed: fn(&Server)) {
 #[tokio::test(start_paused = true)]
 async fn a_report_of_an_older_row_gives_up_a_row_of_its_own_pod_alone() {
     let (server, _beat) = room();
-    crate::common::put_row(&server, 2, "web-0", 2);
+    put_row(&server, 2, "web-0", 2);
     let bench = Bench::start(server).await;
     seconds(600).await;
     // The row of its sandbox is the first one.
@@ -134,8 +123,7 @@ async fn a_report_of_an_older_row_gives_up_a_row_of_its_own_pod_alone() {
         NETWORK_STATUS,
         r#"[{"name":"default/net","interface":"net1","ips":["10.0.0.2"]}]"#,
     );
-    let after = goes_after(&bench, POOL, "1", 3_600).await;
-    assert!(after >= 600 - 300, "{after} s");
+    goes_in(&bench, POOL, "1", 600 - 300..=3_600).await;
     stays(&bench, POOL, &["2"]).await;
 }
 
@@ -150,8 +138,7 @@ async fn a_forged_claim_is_told_and_holds_a_row_until_it_is_withdrawn(
     #[case] words: &str,
     #[values("edited", "ended", "forced away")] end: &str,
 ) {
-    let (server, _beat) = room();
-    let bench = Bench::start(server).await;
+    let (bench, _beat) = room_with_a_collector().await;
     bench.put(claim);
     seconds(600).await;
     bench.end(["web-0"]);
@@ -159,12 +146,8 @@ async fn a_forged_claim_is_told_and_holds_a_row_until_it_is_withdrawn(
     assert!(bench.rows(POOL).contains(&"1".to_owned()));
     let told = pool_events(&bench, "IPAddressInUseTwice");
     assert!(!told.is_empty(), "nothing is told");
-    for part in ["Warning", "10.0.0.1", "default/web-0", words] {
-        assert!(told[0].contains(part), "{part} is not in {told:?}");
-    }
-    let scrape = Scrape::of(&bench.running);
-    let held = format!("ipgc_pool_rows{{pool=\"{NS}/{POOL}\",verdict=\"unreported\"}}");
-    assert_eq!(scrape.get(&held), Some(1.0));
+    says(&told[0], &["Warning", "10.0.0.1", "default/web-0", words]);
+    assert_eq!(Scrape::of(&bench.running).rows("unreported"), Some(1.0));
     match end {
         "edited" => {
             let found = bench.edit("pods", TENANT, "forger", |pod| {
@@ -184,8 +167,7 @@ async fn a_forged_claim_is_told_and_holds_a_row_until_it_is_withdrawn(
 /// As long as an annotation can be, and longer.
 #[tokio::test(start_paused = true)]
 async fn a_megabyte_of_claims_holds_what_it_names_and_nothing_else() {
-    let (server, _beat) = room();
-    let bench = Bench::start(server).await;
+    let (bench, _beat) = room_with_a_collector().await;
     let claims = (0..60_000).map(|n| format!("172.16.{}.{}", n / 250, n % 250));
     let claims: Vec<_> = claims.chain(["10.0.0.1".to_owned()]).collect();
     let status = json!([{"name": "default/net", "interface": "net1", "ips": claims}]).to_string();
@@ -201,8 +183,7 @@ async fn a_megabyte_of_claims_holds_what_it_names_and_nothing_else() {
 /// Nothing runs of a pod that has no node.
 #[tokio::test(start_paused = true)]
 async fn a_claim_of_a_pod_that_was_never_scheduled_holds_nothing() {
-    let (server, _beat) = room();
-    let bench = Bench::start(server).await;
+    let (bench, _beat) = room_with_a_collector().await;
     let pod = claimant().with(|pod| {
         pod["spec"].as_object_mut().unwrap().remove("nodeName");
     });
@@ -322,18 +303,10 @@ async fn no_text_makes_a_line_of_the_log_or_moves_a_terminal(
     #[values(false, true)] before: bool,
 ) {
     let (log, _guard) = Log::start();
-    let (server, _beat) = {
-        let server = Server::builder().adjust("ippools", |ippools| {
-            ippools.schema = None;
-            ippools.prune = false;
-        });
-        let server = server.build();
-        server.put(fixtures::nad(NS, "net", RANGE));
-        server.put(fixtures::pool(NS, RANGE).row_of(1, "default/web-0"));
-        server.put(reporting("web-0", 1).node("node-1").running());
-        let beat = live_node(&server, "node-1");
-        (server, beat)
-    };
+    let server = lenient();
+    server.put(fixtures::pool(NS, RANGE).row_of(1, "default/web-0"));
+    run_pod(&server, "web-0", 1);
+    let _beat = live_node(&server, "node-1");
     let text = TEXTS[which];
     if before {
         put_texts(&server, text);

@@ -1,23 +1,10 @@
 //! Several copies on one API server: one of them writes, and what happens when it does not any more.
 
-use std::time::Duration;
-
-use crate::common::{
-    Alive, NS, POOL, RANGE,
-    log::Log,
-    nodes::{W, live_node},
-    put_pool, run_pod,
-    scrape::Scrape,
-    seconds, seldom, server,
-};
+use crate::prelude::*;
 use ipgc::{
-    config::Config,
     leader::{LEASE, PAUSE_ANNOTATION, SWEEP_ANNOTATION},
     run::Running,
 };
-use serde_json::Value;
-use testkit::{Match, Requests, Server, Verb, fixtures, pods::Kubelet};
-use tokio::time::{Instant, timeout};
 
 const LEASES: &str = "ipgc-system";
 
@@ -30,7 +17,11 @@ fn electing(name: &str) -> Config {
 }
 
 async fn copy(server: &Server, name: &str) -> Alive {
-    let mut running = Alive::start(server, name, electing(name));
+    copy_with(server, name, electing(name)).await
+}
+
+async fn copy_with(server: &Server, name: &str, config: Config) -> Alive {
+    let mut running = Alive::start(server, name, config);
     assert!(running.ready().await, "{name} ended before it was ready");
     running
 }
@@ -42,9 +33,7 @@ async fn two(server: &Server) -> (Alive, Alive) {
     assert!(a.vitals.is_leader());
     let b = copy(server, "b").await;
     seconds(3_600).await;
-    put_pool(server, &[(1, "web-1"), (2, "web-2")]);
-    run_pod(server, "web-1", 1);
-    run_pod(server, "web-2", 2);
+    put_crowd(server, 2);
     seconds(1).await;
     assert!(a.vitals.is_leader() && !b.vitals.is_leader());
     server.clear_requests();
@@ -65,6 +54,19 @@ fn written(server: &Server, name: &str) -> Requests {
     })
 }
 
+/// How many events a copy sent.
+fn events(server: &Server, name: &str) -> usize {
+    let created = Match::create("events.events.k8s.io").client(name);
+    server.requests().matching(&created).len()
+}
+
+/// The watch of pods of a copy is lost and begins anew with a list.
+fn relist(server: &Server, name: &str) {
+    let watch = Match::watch("pods").client(name);
+    server.on(watch.clone()).once().fail(410);
+    server.cut(watch, Cut::Clean);
+}
+
 async fn end(server: &Server, pod: &str) {
     Kubelet::new(server).terminate_pod(NS, pod).await;
 }
@@ -72,21 +74,21 @@ async fn end(server: &Server, pod: &str) {
 /// Waits until the rows are these, for so many seconds; how long it took.
 async fn rows_become(server: &Server, keys: &[&str], within: u64) -> Duration {
     let begun = Instant::now();
-    let rows = |server: &Server| -> Vec<String> {
-        let pool = server.get("ippools", NS, POOL).unwrap();
-        let rows = pool["spec"]["allocations"].as_object().unwrap();
-        rows.keys().cloned().collect()
-    };
     let within = Duration::from_secs(within);
-    let reached = server.wait_until(within, |server| rows(server) == keys);
-    assert!(reached.await, "{:?}\n{}", rows(server), server.requests());
+    let reached = server.wait_until(within, |server| rows(server, POOL) == keys);
+    assert!(
+        reached.await,
+        "{:?}\n{}",
+        rows(server, POOL),
+        server.requests()
+    );
     begun.elapsed()
 }
 
 /// A copy is cut off from the API server, as far as writing and reading goes.
-fn cut_off(server: &Server, name: &str) -> testkit::Rule {
+fn cut_off(server: &Server, name: &str) -> Rule {
     let cut = server.on(Match::any().client(name)).hang();
-    server.cut(Match::any().client(name), testkit::Cut::Broken);
+    server.cut(Match::any().client(name), Cut::Broken);
     cut
 }
 
@@ -116,15 +118,12 @@ async fn of_copies_that_start_together_one_leads() {
     let copies: Vec<_> = ["a", "b", "c"]
         .map(|name| Alive::start(&server, name, electing(name)))
         .into();
+    let leaders = || copies.iter().filter(|copy| copy.vitals.is_leader()).count();
     for _ in 0..600 {
         seconds(1).await;
-        let leaders = copies.iter().filter(|copy| copy.vitals.is_leader()).count();
-        assert!(leaders <= 1);
+        assert!(leaders() <= 1);
     }
-    assert_eq!(
-        copies.iter().filter(|copy| copy.vitals.is_leader()).count(),
-        1
-    );
+    assert_eq!(leaders(), 1);
     let held = lease(&server);
     assert_eq!(held["leaseTransitions"], 0, "{held}");
 }
@@ -221,14 +220,14 @@ async fn reservations_are_left_to_whoever_leads_next() {
     end(&server, "web-1").await;
     rows_become(&server, &["2"], 5).await;
     assert!(a.vitals.is_leader());
-    let reservation = |s: &Server| s.get("overlappingrangeipreservations", NS, "10.0.0.1");
+    let reservation = |s: &Server| s.get(ORIP, NS, "10.0.0.1");
     seconds(10).await;
     assert!(!a.vitals.is_leader() && !b.vitals.is_leader());
     assert!(reservation(&server).is_some());
     // b claims the reservation that it found while a led. Then it waits for ADDs that are at work.
     let gone = server.wait_until(Duration::from_secs(200), |s| reservation(s).is_none());
     assert!(gone.await, "{}", server.requests());
-    let of_a = written(&server, "a").filter(|r| r.resource == "overlappingrangeipreservations");
+    let of_a = written(&server, "a").filter(|r| r.resource == ORIP);
     assert!(of_a.is_empty(), "{of_a}");
     assert!(b.vitals.is_leader());
     slow.remove();
@@ -238,11 +237,8 @@ async fn reservations_are_left_to_whoever_leads_next() {
     server.clear_requests();
     seconds(600).await;
     let asked = Match::get("ippools").client("a");
-    assert!(
-        server.requests().matching(&asked).is_empty(),
-        "{}",
-        server.requests()
-    );
+    let asked = server.requests().matching(&asked);
+    assert!(asked.is_empty(), "{asked}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -253,10 +249,7 @@ async fn who_does_not_lead_sends_no_events() {
     server.put(fixtures::node("node-1", false));
     Kubelet::new(&server).force_delete(NS, "web-1");
     seconds(600).await;
-    let events = |name| {
-        let created = Match::create("events.events.k8s.io").client(name);
-        server.requests().matching(&created).len()
-    };
+    let events = |name| events(&server, name);
     assert!(events("a") > 0 && events("b") == 0, "{}", server.requests());
     // The new leader reports the problems that still exist.
     a.stop().await;
@@ -272,18 +265,10 @@ async fn a_stale_row_is_no_younger_after_a_takeover() {
     // Nobody ever frees it.
     let _refused = server.on(Match::patch("ippools")).fail(500);
     let launch = async |name: &str| {
-        let config = Config {
-            sweep_interval: Duration::from_mins(5),
-            ..electing(name)
-        };
-        let mut running = Alive::start(&server, name, config);
-        assert!(running.ready().await);
-        running
+        let config = electing(name).with(|it| it.sweep_interval = Duration::from_mins(5));
+        copy_with(&server, name, config).await
     };
-    let age = |running: &Running| {
-        let of_pool = format!("ipgc_oldest_stale_seconds{{pool=\"{NS}/{POOL}\"}}");
-        Scrape::of(running).get(&of_pool)
-    };
+    let age = |running: &Running| Scrape::of(running).of_pool("ipgc_oldest_stale_seconds");
     let a = launch("a").await;
     seconds(10).await;
     let b = launch("b").await;
@@ -293,18 +278,12 @@ async fn a_stale_row_is_no_younger_after_a_takeover() {
     seconds(10).await;
     let a = launch("a").await;
     seconds(3_000).await;
-    assert!(
-        b.vitals.is_leader() && age(&b) > Some(5_400.0),
-        "{:?}",
-        age(&b)
-    );
+    assert!(b.vitals.is_leader());
+    assert!(age(&b) > Some(5_400.0), "{:?}", age(&b));
     b.stop().await;
     seconds(30).await;
-    assert!(
-        a.vitals.is_leader() && age(&a) > Some(2_400.0),
-        "{:?}",
-        age(&a)
-    );
+    assert!(a.vitals.is_leader());
+    assert!(age(&a) > Some(2_400.0), "{:?}", age(&a));
 }
 
 /// Both fail, and the one that leads reports it. The next leader reports it anew.
@@ -318,10 +297,7 @@ async fn what_was_given_up_is_told_by_whoever_leads() {
     for copy in [&a, &b] {
         assert!(copy.vitals.counters.retries_exhausted.get() > 0);
     }
-    let told = |name| {
-        let created = Match::create("events.events.k8s.io").client(name);
-        server.requests().matching(&created).len()
-    };
+    let told = |name| events(&server, name);
     assert_eq!((told("a"), told("b")), (1, 0));
     a.stop().await;
     seconds(600).await;
@@ -340,7 +316,7 @@ async fn who_does_not_lead_any_more_gives_back_no_claim() {
     let renewed = server.wait_until(Duration::from_secs(10), |s| renewal(s) != last);
     assert!(renewed.await);
     let silent = server.on(Match::resource("leases").client("a")).hang();
-    let claims = server.on(Match::patch("overlappingrangeipreservations").client("a"));
+    let claims = server.on(Match::patch(ORIP).client("a"));
     let claim = claims.once().after(async |server: Server| {
         // Its name is in use again, when a leads no more and b does not lead yet.
         seconds(9).await;
@@ -352,15 +328,11 @@ async fn who_does_not_lead_any_more_gives_back_no_claim() {
     seconds(12).await;
     assert_eq!(claim.hits(), 1);
     assert!(!a.vitals.is_leader() && !b.vitals.is_leader());
-    let of_a = written(&server, "a").filter(|r| r.resource == "overlappingrangeipreservations");
+    let of_a = written(&server, "a").filter(|r| r.resource == ORIP);
     assert_eq!(of_a.len(), 1, "{of_a}");
-    let owner = |s: &Server| {
-        let reservation = s.get("overlappingrangeipreservations", NS, "10.0.0.1");
-        reservation.map(|reservation| reservation["spec"]["podref"].clone())
-    };
-    assert_eq!(owner(&server).unwrap(), "ipgc.dev/releasing");
+    assert_eq!(podref(&server, "10.0.0.1"), "ipgc.dev/releasing");
     // The next leader gives the reservation back to its owner.
-    let given_back = |s: &Server| owner(s).is_some_and(|owner| owner == "default/web-1");
+    let given_back = |s: &Server| podref(s, "10.0.0.1") == "default/web-1";
     let given_back = server.wait_until(Duration::from_secs(900), given_back);
     assert!(given_back.await, "{}", server.requests());
     assert!(b.vitals.is_leader());
@@ -372,27 +344,17 @@ async fn who_does_not_lead_any_more_gives_back_no_claim() {
 async fn a_standby_is_ready_again_after_a_refused_read() {
     let server = server();
     let (_a, b) = two(&server).await;
-    let refused = server
-        .on(Match::list("ippools").client("b"))
-        .once()
-        .fail(403);
-    let gone = server.on(Match::watch("pods").client("b")).once();
-    gone.fail(410);
-    server.cut(Match::watch("pods").client("b"), testkit::Cut::Clean);
+    let refused = server.on(Match::list("ippools").client("b")).once();
+    let refused = refused.fail(403);
+    relist(&server, "b");
     seconds(20).await;
     assert_eq!(refused.hits(), 1);
     assert!(!b.vitals.not_ready().is_empty());
     seconds(120).await;
     // The next sweep, which comes every few minutes elsewhere.
-    let gone = server.on(Match::watch("pods").client("b")).once();
-    gone.fail(410);
-    server.cut(Match::watch("pods").client("b"), testkit::Cut::Clean);
+    relist(&server, "b");
     seconds(20).await;
-    assert!(
-        b.vitals.not_ready().is_empty(),
-        "{:?}",
-        b.vitals.not_ready()
-    );
+    assert_eq!(b.vitals.not_ready(), [""; 0]);
 }
 
 /// The account may use the Lease, but its namespace is missing, say.
@@ -428,10 +390,7 @@ async fn a_namespace_of_the_lease_that_goes_is_told_each_minute_and_nobody_is_re
     assert!(said.len() == 1 && said[0].contains("Lease"), "{said:?}");
     let told = log.lines("the namespace of the Lease is gone");
     assert!((9..=11).contains(&told.len()), "{told:?}");
-    assert!(
-        told[0].contains("--lease-namespace") && told[0].contains(LEASES),
-        "{told:?}"
-    );
+    says(&told[0], &["--lease-namespace", LEASES]);
     let others = log.lines("no look at the Lease");
     assert!(others.len() <= 1, "{others:?}");
     server.put(fixtures::namespace(LEASES));
@@ -468,39 +427,28 @@ async fn what_others_wrote_on_the_lease_stays() {
 async fn the_lease_is_given_back_after_the_patch_in_flight() {
     let server = server();
     let (a, b) = two(&server).await;
-    let _slow = server
-        .on(Match::patch("ippools"))
-        .delay(Duration::from_secs(5));
+    slow(&server, Match::patch("ippools"), 5_000);
     end(&server, "web-1").await;
     let patching = |s: &Server| s.requests().matching(&Match::patch("ippools")).len() == 1;
     let patching = server.wait_until(Duration::from_secs(10), patching);
     assert!(patching.await);
     Running::stop(&a);
     seconds(3).await;
-    assert!(
-        a.vitals.is_leader(),
-        "given back while a patch was in flight"
-    );
+    // Not given back while a patch is in flight.
+    assert!(a.vitals.is_leader());
     assert!(!b.vitals.is_leader());
     a.release().done().await.expect("drained");
     rows_become(&server, &["2"], 1).await;
     // The other copy may have it already.
     let holder = lease(&server)["holderIdentity"].clone();
-    assert!(
-        !holder.as_str().unwrap_or_default().starts_with("a_"),
-        "{holder}"
-    );
+    let holder = holder.as_str().unwrap_or_default();
+    assert!(!holder.starts_with("a_"), "{holder}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_leaves_the_lease_alone() {
     let server = server();
-    let config = Config {
-        dry_run: true,
-        ..electing("a")
-    };
-    let mut dry = Alive::start(&server, "a", config);
-    assert!(dry.ready().await);
+    let dry = copy_with(&server, "a", electing("a").with(|it| it.dry_run = true)).await;
     seconds(60).await;
     let leases = Match::resource("leases").namespace(LEASES);
     assert!(server.requests().matching(&leases).is_empty());
@@ -521,7 +469,7 @@ async fn a_shutdown_without_an_api_server_is_quick() {
 fn annotate(server: &Server, name: &str, value: Option<&str>) {
     let found = server.edit("leases", LEASES, LEASE, |lease| {
         let annotations = &mut lease["metadata"]["annotations"];
-        *annotations = value.map_or(Value::Null, |value| serde_json::json!({ name: value }));
+        *annotations = value.map_or(Value::Null, |value| json!({ name: value }));
     });
     assert!(found);
 }
@@ -571,10 +519,7 @@ async fn a_person_asks_for_a_sweep_by_an_annotation_of_the_lease() {
     annotate(&server, SWEEP_ANNOTATION, Some("1"));
     seconds(60).await;
     a.stop().await;
-    let mut config = electing("b");
-    config.sweep_interval = Duration::from_hours(100);
-    let mut b = Alive::start(&server, "b", config);
-    assert!(b.ready().await);
+    let b = copy(&server, "b").await;
     seconds(3_600).await;
     assert!(b.vitals.is_leader());
     let sweeps = || b.vitals.counters.sweeps_ended.get();

@@ -1,14 +1,7 @@
 //! The view of a run that the caller of the library has, and the steps that are never taken before their time.
 
-use std::time::Duration;
-
-use crate::common::{Bench, NS, POOL, launch, put_running, server, took};
-use ipgc::{
-    config::Config,
-    run::{Phase, Running},
-};
-use testkit::Match;
-use tokio::time::{Instant, sleep, timeout};
+use crate::prelude::*;
+use ipgc::run::{Phase, Running};
 
 #[tokio::test(start_paused = true)]
 async fn a_list_that_hangs_is_given_up_and_tried_again() {
@@ -16,11 +9,8 @@ async fn a_list_that_hangs_is_given_up_and_tried_again() {
     let _hang = server.on(Match::list("pods")).once().hang();
     let begun = Instant::now();
     let mut running = launch(&server, Config::default());
-    assert!(
-        timeout(Duration::from_mins(2), running.ready())
-            .await
-            .unwrap()
-    );
+    let ready = timeout(Duration::from_mins(2), running.ready());
+    assert!(ready.await.unwrap());
     took(begun, ..61.0);
 }
 
@@ -51,7 +41,7 @@ async fn a_run_that_is_stopped_before_it_is_ready_ends_well() {
     let server = server();
     let _down = server.on(Match::any()).disconnect();
     let mut running = launch(&server, Config::default());
-    sleep(Duration::from_secs(5)).await;
+    seconds(5).await;
     Running::stop(&running);
     assert!(!running.ready().await);
     running.release().done().await.unwrap();
@@ -64,53 +54,31 @@ async fn a_drain_that_takes_too_long_is_cut_off_within_ten_seconds_and_reported(
     sleep(Duration::from_millis(500)).await;
     let _hang = bench.on(Match::patch("ippools")).hang();
     bench.kubelet().terminate_pod(NS, "web-0").await;
-    sleep(Duration::from_secs(5)).await;
+    seconds(5).await;
     let stopped = Instant::now();
     Running::stop(&bench.running);
-    let error = bench
-        .running
-        .release()
-        .done()
-        .await
-        .expect_err("a hanging patch cannot drain");
+    let ended = bench.running.release().done().await;
+    let error = ended.expect_err("a hanging patch cannot drain");
     assert!(error.contains("shutdown took longer"), "{error}");
     took(stopped, ..10.0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_is_no_failure_of_those_who_wait() {
-    let config = Config {
-        max_retries: 0,
-        ..Config::default()
-    };
+    let config = Config::default().with(|it| it.max_retries = 0);
     let bench = Bench::long_since(server(), config).await;
     put_running(&bench, &[(1, "web-0"), (2, "web-1")]);
     sleep(Duration::from_millis(500)).await;
-    let _slow = bench
-        .on(Match::patch("ippools"))
-        .delay(Duration::from_secs(3));
+    slow(&bench, Match::patch("ippools"), 3_000);
     bench.kubelet().terminate_pod(NS, "web-0").await;
-    sleep(Duration::from_secs(1)).await;
+    seconds(1).await;
     bench.kubelet().terminate_pod(NS, "web-1").await;
     // The first is being patched, the second waits for its turn.
     sleep(Duration::from_millis(2_500)).await;
-    let (server, counters) = (bench.server.clone(), bench.running.vitals.counters.clone());
-    bench.stop().await;
-    assert_eq!(common_rows(&server), ["2"]);
+    let counters = bench.running.vitals.counters.clone();
+    let server = bench.stop().await;
+    assert_eq!(rows(&server, POOL), ["2"]);
     assert_eq!(counters.retries_exhausted.get(), 0);
-    assert_eq!(
-        server.list("events").len(),
-        2,
-        "of the first pod and its pool"
-    );
-}
-
-fn common_rows(server: &testkit::Server) -> Vec<String> {
-    let pool = server.get("ippools", NS, POOL).unwrap();
-    pool["spec"]["allocations"]
-        .as_object()
-        .unwrap()
-        .keys()
-        .cloned()
-        .collect()
+    // Of the first pod and its pool.
+    assert_eq!(server.list("events").len(), 2);
 }

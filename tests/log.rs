@@ -1,11 +1,6 @@
 //! The lines of the log: one for each free, and for each problem one with its pool or pod.
 
-use std::time::Duration;
-
-use crate::common::{Bench, NS, POOL, log::Log, put_pool, put_running, run_pod, seldom, server};
-use serde_json::json;
-use testkit::{Match, fixtures};
-use tokio::time::sleep;
+use crate::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_free_is_one_line_with_the_whole_row() {
@@ -15,11 +10,11 @@ async fn a_free_is_one_line_with_the_whole_row() {
     sleep(Duration::from_millis(500)).await;
     bench.kubelet().terminate_pod(NS, "web-0").await;
     bench.wait_rows(POOL, &[]).await;
-    sleep(Duration::from_secs(1)).await;
+    seconds(1).await;
     let lines = log.lines("freed row");
     assert_eq!(lines.len(), 1, "{lines:?}");
     let sandbox = format!("sandbox={}", fixtures::sandbox(1));
-    for part in [
+    let parts = [
         &*sandbox,
         "pool=default/10.0.0.0-24",
         "key=\"1\"",
@@ -31,9 +26,8 @@ async fn a_free_is_one_line_with_the_whole_row() {
         "trigger=\"watch\"",
         "node=\"node-1\"",
         "uid=\"",
-    ] {
-        assert!(lines[0].contains(part), "{part} is not in {}", lines[0]);
-    }
+    ];
+    says(&lines[0], &parts);
 }
 
 /// And nothing of that pool goes.
@@ -46,14 +40,15 @@ async fn an_exemption_that_nobody_understands_is_one_line() {
         pool["metadata"]["annotations"] = json!({"ipgc.dev/keep": "10.0.0.0/28"});
     });
     run_pod(&bench, "web-0", 1);
-    sleep(Duration::from_secs(10)).await;
+    seconds(10).await;
     bench.kubelet().terminate_pod(NS, "web-0").await;
     sleep(Duration::from_mins(30)).await;
     let lines = log.lines("all rows of the pool are kept");
     assert_eq!(lines.len(), 1, "{lines:?}");
-    for part in ["pool=default/10.0.0.0-24", "word=\"10.0.0.0/28\""] {
-        assert!(lines[0].contains(part), "{part} is not in {}", lines[0]);
-    }
+    says(
+        &lines[0],
+        &["pool=default/10.0.0.0-24", "word=\"10.0.0.0/28\""],
+    );
     assert_eq!(bench.rows(POOL), ["1"]);
 }
 
@@ -62,19 +57,18 @@ async fn a_failed_try_names_the_pod_the_pool_and_the_reason() {
     let (log, _guard) = Log::start();
     let bench = Bench::start(server()).await;
     put_running(&bench, &[(1, "web-0")]);
-    sleep(Duration::from_secs(10)).await;
+    seconds(10).await;
     bench.on(Match::patch("ippools")).once().fail(500);
     bench.kubelet().terminate_pod(NS, "web-0").await;
     bench.wait_rows(POOL, &[]).await;
     let lines = log.lines("will try again");
     assert_eq!(lines.len(), 1, "{lines:?}");
-    assert!(
-        lines[0].contains("pool=default/10.0.0.0-24"),
-        "{}",
-        lines[0]
-    );
-    assert!(lines[0].contains("pod=default/web-0"), "{}", lines[0]);
-    assert!(lines[0].contains("could not remove rows"), "{}", lines[0]);
+    let parts = [
+        "pool=default/10.0.0.0-24",
+        "pod=default/web-0",
+        "could not remove rows",
+    ];
+    says(&lines[0], &parts);
 }
 
 #[tokio::test(start_paused = true)]
@@ -90,34 +84,27 @@ async fn a_row_that_cannot_be_read_is_one_line_however_often_it_is_seen() {
         run_pod(&bench, name, offset);
         sleep(Duration::from_millis(500)).await;
         bench.kubelet().terminate_pod(NS, name).await;
-        sleep(Duration::from_secs(10)).await;
+        seconds(10).await;
     }
     let lines = log.lines("row kept");
     assert_eq!(lines.len(), 1, "{lines:?}");
-    assert!(
-        lines[0].contains("pool=default/10.0.0.0-24"),
-        "{}",
-        lines[0]
+    says(
+        &lines[0],
+        &["pool=default/10.0.0.0-24", "not 64 hex digits"],
     );
-    assert!(lines[0].contains("not 64 hex digits"), "{}", lines[0]);
     assert!(lines[0].len() < 1_000, "{} bytes", lines[0].len());
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_said_of_pods_that_live() {
     let (log, _guard) = Log::start();
-    let names: Vec<_> = (1..=50).map(|n| (n, format!("web-{n}"))).collect();
-    let rows: Vec<_> = names.iter().map(|(n, name)| (*n, &**name)).collect();
     let server = server();
-    put_pool(&server, &rows);
-    for (offset, name) in &rows {
-        run_pod(&server, name, *offset);
-    }
+    put_crowd(&server, 50);
     // Of one that goes something is said.
     let bench = Bench::long_since(server, seldom()).await;
     assert_eq!(log.lines("web-"), [""; 0]);
     bench.kubelet().terminate_pod(NS, "web-7").await;
-    sleep(Duration::from_secs(60)).await;
+    seconds(60).await;
     let lines = log.lines("web-");
     assert!(
         !lines.is_empty() && lines.iter().all(|line| line.contains("web-7")),
@@ -129,20 +116,13 @@ async fn nothing_is_said_of_pods_that_live() {
 async fn a_kind_that_is_not_installed_is_named() {
     let (log, _guard) = Log::start();
     let server = server();
-    server
-        .on(Match::list("network-attachment-definitions"))
-        .once()
-        .fail(404);
+    server.on(Match::list(NADS)).once().fail(404);
     server.on(Match::list("ippools")).once().fail(404);
     let _bench = Bench::start(server).await;
-    sleep(Duration::from_secs(60)).await;
+    seconds(60).await;
     let missing = log.lines("is its CRD installed");
-    assert!(
-        missing
-            .iter()
-            .any(|line| line.contains("kind=network-attachment-definitions")),
-        "{missing:?}"
-    );
+    let is_named = |line: &String| line.contains("kind=network-attachment-definitions");
+    assert!(missing.iter().any(is_named), "{missing:?}");
     let failed = log.lines("sweep failed");
     assert!(failed[0].contains("pools cannot be read"), "{failed:?}");
 }
@@ -153,9 +133,7 @@ async fn rows_that_stay_unreported_are_a_warning_of_the_second_sweep() {
     let (log, _guard) = Log::start();
     let server = server();
     put_pool(&server, &[(1, "web-0")]);
-    let rejected = fixtures::pod(NS, "web-0").node("node-1");
-    let rejected = rejected.reports("default/net", "net1", &["10.0.0.1"]);
-    server.put(rejected.status(json!({"phase": "Failed"})));
+    server.put(reporting("web-0", 1).status(json!({"phase": "Failed"})));
     let _bench = Bench::start(server).await;
     let lines = || log.lines("rows are held though no pod reports them");
     sleep(Duration::from_mins(2)).await;

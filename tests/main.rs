@@ -38,6 +38,7 @@ mod node_watch;
 mod nodes;
 mod on_time;
 mod once;
+mod prelude;
 mod races;
 mod relist;
 mod reservations;

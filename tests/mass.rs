@@ -2,14 +2,10 @@
 //!
 //! The server answers as slowly as a real one on large pools, since gathering is what that is for.
 
-use std::{collections::HashMap, sync::Mutex, time::Duration};
+use std::{collections::HashMap, sync::Mutex};
 
-use crate::common::{Bench, NS, seconds, took};
-use ipgc::config::Config;
+use crate::prelude::*;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
-use rstest::rstest;
-use testkit::{Failure, Match, Request, Server, Verb, fixtures};
-use tokio::time::{Instant, sleep};
 
 /// Pods in all.
 const COUNT: u64 = 500;
@@ -30,34 +26,21 @@ impl Crowd {
         let mut names = Vec::new();
         let mut pool_names = Vec::new();
         for number in 0..pools {
-            let range = format!("10.{number}.0.0/16");
+            let of_pool: Vec<_> = (1..=COUNT / pools)
+                .map(|n| format!("pod-{number}-{n}"))
+                .collect();
             let net = format!("net-{number}");
-            let network = format!("{NS}/{net}");
-            server.put(fixtures::nad(NS, &net, &range));
-            let mut pool = fixtures::pool(NS, &range);
-            for n in 1..=COUNT / pools {
-                let name = format!("pod-{number}-{n}");
-                let address = format!("10.{number}.{}.{}", n / 256, n % 256);
-                let podref = format!("{NS}/{name}");
-                pool = pool.row_of(n, &podref);
-                server.put(fixtures::reservation(NS, &address, &podref, "net1"));
-                let pod = fixtures::pod(NS, &name).node("node-1").networks(&net);
-                let pod = pod.reports(&network, "net1", &[&address]);
-                server.put(pod.owner(kind, "owner").running());
-                names.push(name);
+            let addresses = put_many(&server, number, &net, kind, &of_pool);
+            for (address, name) in addresses.iter().zip(&of_pool) {
+                reserve(&server, address, name);
             }
-            server.put(pool);
-            pool_names.push(fixtures::pool_name(&range));
+            names.extend(of_pool);
+            pool_names.push(format!("10.{number}.0.0-16"));
         }
-        let took = |matcher, milliseconds| {
-            server
-                .on(matcher)
-                .delay(Duration::from_millis(milliseconds));
-        };
-        took(Match::patch("ippools"), 500);
-        took(Match::get("ippools"), 100);
-        took(Match::list("pods"), 100);
-        took(Match::resource("overlappingrangeipreservations"), 20);
+        slow(&server, Match::patch("ippools"), 500);
+        slow(&server, Match::get("ippools"), 100);
+        slow(&server, Match::list("pods"), 100);
+        slow(&server, Match::resource(ORIP), 20);
         Self {
             bench: Bench::long_since(server, Config::default()).await,
             names,
@@ -92,8 +75,7 @@ async fn a_mass_of_ends_is_a_handful_of_requests(#[case] pools: usize, #[case] k
     crowd.end();
     let ended = Instant::now();
     crowd.wait_rows().await;
-    let took = ended.elapsed();
-    assert!(took < COOLDOWN + Duration::from_secs(6), "{took:?}");
+    took(ended, ..COOLDOWN.as_secs_f64() + 6.0);
     // A claimed reservation waits until no ADD that accepted it is at work any more.
     seconds(200).await;
     let bench = &crowd.bench;
@@ -101,16 +83,15 @@ async fn a_mass_of_ends_is_a_handful_of_requests(#[case] pools: usize, #[case] k
     assert_eq!(bench.reservations(), Vec::<String>::new());
     let patches = crowd.sent(Match::patch("ippools")).len();
     assert!(patches <= 3 * pools, "{patches} patches");
-    let reservations = "overlappingrangeipreservations";
     let claims = if kind == "ReplicaSet" { 0 } else { COUNT };
     let writes = (
-        crowd.sent(Match::patch(reservations)).len() as u64,
-        crowd.sent(Match::delete(reservations)).len() as u64,
+        crowd.sent(Match::patch(ORIP)).len() as u64,
+        crowd.sent(Match::delete(ORIP)).len() as u64,
     );
     assert_eq!(writes, (claims, COUNT));
     // All but one write for each reservation, or two, and the events.
     let others = crowd.sent(Match::any()).into_iter().filter(|request| {
-        let is_write = Match::writes(reservations).matches(request);
+        let is_write = Match::writes(ORIP).matches(request);
         !is_write && request.resource != "events"
     });
     let others: Vec<_> = others.collect();
@@ -156,7 +137,7 @@ async fn reservations_go_as_they_come_though_some_requests_are_never_answered() 
     let coins = Mutex::new(StdRng::seed_from_u64(1));
     let coin = move |_: &Request| coins.lock().unwrap().random_ratio(1, 30);
     let verbs = &[Verb::Get, Verb::List, Verb::Delete];
-    let reservations = Match::verbs(verbs, "overlappingrangeipreservations");
+    let reservations = Match::verbs(verbs, ORIP);
     let silent = bench.on(reservations.filter(coin)).hang();
     for pods in crowd.names.chunks(10) {
         bench.end(pods.iter().map(String::as_str));
@@ -180,12 +161,9 @@ async fn whoever_asks_while_a_roll_is_read_is_answered_by_the_next() {
     let server = &crowd.bench.server;
     // The pools answer one after the other, and the first roll is still read by then.
     for (number, pool) in (0..).zip(&crowd.pools) {
-        let wait = Duration::from_millis(300 * number);
-        server.on(Match::get("ippools").name(pool)).delay(wait);
+        slow(server, Match::get("ippools").name(pool), 300 * number);
     }
-    server
-        .on(Match::list("pods").client("ipgc"))
-        .delay(Duration::from_secs(2));
+    slow(server, Match::list("pods").client("ipgc"), 2_000);
     crowd.end();
     crowd.wait_rows().await;
     seconds(120).await;
@@ -236,7 +214,7 @@ async fn the_server_is_busy_with_one_pool_for_a_quarter_of_the_time() {
 #[tokio::test(start_paused = true)]
 async fn who_is_refused_asks_no_more(#[case] kind: &str, #[case] verb: fn(&str) -> Match) {
     let crowd = Crowd::gather(1, kind).await;
-    let write = verb("overlappingrangeipreservations");
+    let write = verb(ORIP);
     let denied = crowd.bench.deny(write);
     crowd.end();
     crowd.wait_rows().await;
@@ -255,7 +233,7 @@ async fn who_is_refused_asks_no_more(#[case] kind: &str, #[case] verb: fn(&str) 
 async fn one_that_is_refused_keeps_no_other(#[case] kind: &str, #[case] verb: fn(&str) -> Match) {
     let crowd = Crowd::gather(1, kind).await;
     let name = crowd.bench.reservations().swap_remove(7);
-    let write = verb("overlappingrangeipreservations").name(&name);
+    let write = verb(ORIP).name(&name);
     let denied = crowd.bench.on(write).fail(403);
     crowd.end();
     crowd.wait_rows().await;
@@ -274,11 +252,7 @@ async fn one_that_is_refused_keeps_no_other(#[case] kind: &str, #[case] verb: fn
 #[tokio::test(start_paused = true)]
 async fn rows_do_not_wait_for_reservations() {
     let crowd = Crowd::gather(1, "ReplicaSet").await;
-    let reservations = "overlappingrangeipreservations";
-    crowd
-        .bench
-        .on(Match::delete(reservations))
-        .delay(Duration::from_secs(1));
+    slow(&crowd.bench, Match::delete(ORIP), 1_000);
     let (first, last) = crowd.names.split_at(450);
     crowd.bench.end(first.iter().map(String::as_str));
     seconds(10).await;
@@ -286,8 +260,7 @@ async fn rows_do_not_wait_for_reservations() {
     crowd.bench.end(last.iter().map(String::as_str));
     let ended = Instant::now();
     crowd.wait_rows().await;
-    let took = ended.elapsed();
-    assert!(took < COOLDOWN + Duration::from_secs(4), "{took:?}");
+    took(ended, ..COOLDOWN.as_secs_f64() + 4.0);
     assert!(crowd.bench.reservations().len() > 100);
     seconds(120).await;
     assert_eq!(crowd.bench.reservations(), Vec::<String>::new());
@@ -303,31 +276,29 @@ async fn each_delete_comes_soon_after_a_proof(
     #[values("StatefulSet", "ReplicaSet")] kind: &str,
 ) {
     let crowd = Crowd::gather(4, kind).await;
-    let reservations = "overlappingrangeipreservations";
     // Once, the server takes its time.
     let lists = Match::list("pods").namespace(NS);
     let list = crowd.bench.on(lists).skip(3).once();
     let list = list.delay(Duration::from_secs(3));
     // And a claim of the next round is never answered.
-    let claim = crowd.bench.on(Match::patch(reservations)).skip(250);
+    let claim = crowd.bench.on(Match::patch(ORIP)).skip(250);
     claim.once().hang();
-    let writes = Match::verbs(&[Verb::Delete, Verb::Patch], reservations);
-    let pace = Duration::from_millis(milliseconds);
-    crowd.bench.on(writes).delay(pace);
+    let writes = Match::verbs(&[Verb::Delete, Verb::Patch], ORIP);
+    slow(&crowd.bench, writes, milliseconds);
     crowd.end();
     crowd.wait_rows().await;
     seconds(250).await;
     assert_eq!(crowd.bench.reservations(), Vec::<String>::new());
     let proofs = crowd.sent(Match::reads("pods"));
     let claims: HashMap<_, _> = crowd
-        .sent(Match::patch(reservations))
+        .sent(Match::patch(ORIP))
         .into_iter()
         .map(|claim| (claim.name, claim.at))
         .collect();
     let oldest = crowd.bench.counted("longest_proof_age_ms");
     assert!((1..=2_000).contains(&oldest), "{oldest} ms");
     assert_eq!(list.hits(), usize::from(milliseconds > 5));
-    let writes = [Match::delete(reservations), Match::patch(reservations)];
+    let writes = [Match::delete(ORIP), Match::patch(ORIP)];
     let writes: Vec<_> = writes.into_iter().flat_map(|it| crowd.sent(it)).collect();
     let in_flight = |at: Instant| {
         let begun = writes.iter().filter(|write| write.at <= at);
@@ -337,7 +308,7 @@ async fn each_delete_comes_soon_after_a_proof(
     };
     let most = writes.iter().map(|write| in_flight(write.at)).max();
     assert_eq!(most, Some(16), "at a time");
-    for delete in crowd.sent(Match::delete(reservations)) {
+    for delete in crowd.sent(Match::delete(ORIP)) {
         let before = proofs.iter().filter(|proof| proof.at <= delete.at);
         let late = delete.at - before.map(|proof| proof.at).max().unwrap();
         assert!(late <= Duration::from_secs(2), "{late:?} late: {delete}");

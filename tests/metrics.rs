@@ -6,26 +6,11 @@
     reason = "they are small counts"
 )]
 
-use std::time::Duration;
+use crate::prelude::*;
+use ipgc::metrics;
 
-use crate::common::{
-    Bench, NS, POOL, launch,
-    nodes::{fall_silent, live_node},
-    put_pool, reporting, reserve, run_pod, running,
-    scrape::Scrape,
-    seconds, seldom, server,
-};
-use ipgc::{config::Config, metrics};
-use serde_json::json;
-use testkit::{Garble, Match, fixtures};
-
-fn rows(scrape: &Scrape, verdict: &str) -> Option<f64> {
-    let sample = format!("ipgc_pool_rows{{pool=\"{NS}/{POOL}\",verdict=\"{verdict}\"}}");
-    scrape.get(&sample)
-}
-
-fn of_pool(scrape: &Scrape, name: &str) -> Option<f64> {
-    scrape.get(&format!("{name}{{pool=\"{NS}/{POOL}\"}}"))
+fn scraped(bench: &Bench) -> Scrape {
+    Scrape::of(&bench.running)
 }
 
 /// Before anything has happened, every counter is there.
@@ -41,10 +26,8 @@ async fn counters_begin_with_zero() {
     assert_eq!(freed.get(settled), Some(&0.0));
     let reasons: Vec<_> = scrape.all("ipgc_free_refused_total").into_keys().collect();
     let known = ["breaker", "immutable", "rejected", "unfenced", "unknown"];
-    assert_eq!(
-        reasons,
-        known.map(|reason| format!("{{reason=\"{reason}\"}}"))
-    );
+    let known = known.map(|reason| format!("{{reason=\"{reason}\"}}"));
+    assert_eq!(reasons, known);
     for name in ["ipgc_retries_exhausted_total", "ipgc_events_dropped_total"] {
         assert_eq!(scrape.get(name), Some(0.0), "{name}");
     }
@@ -63,27 +46,23 @@ async fn counters_begin_with_zero() {
     let patches = "{verb=\"patch\",resource=\"ippools\",code=\"200\"}";
     assert_eq!(asked.get(patches), Some(&0.0));
     // A value that is not known yet is not shown as zero.
-    for name in [
+    scrape.lacks(&[
         "ipgc_duplicates",
         "ipgc_in_use_unallocated",
         "ipgc_pool_rows",
         "ipgc_breaker_open",
-    ] {
-        assert!(scrape.all(name).is_empty(), "{name}");
-    }
+    ]);
     assert_eq!(scrape.get("ipgc_last_sweep_timestamp_seconds"), Some(0.0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_sweep_counts_each_row_of_a_pool_by_its_verdict() {
     let server = server();
-    let row = |pool: fixtures::PoolBuilder, offset, pod: &str| {
-        pool.row_of(offset, &format!("{NS}/{pod}"))
-    };
-    let pool = row(fixtures::pool(NS, crate::common::RANGE), 1, "here");
-    let pool = row(pool, 2, "silent");
-    let pool = row(pool, 3, "killed");
-    let pool = row(pool, 4, "there");
+    let pool = fixtures::pool(NS, RANGE)
+        .row_of(1, "default/here")
+        .row_of(2, "default/silent")
+        .row_of(3, "default/killed")
+        .row_of(4, "default/there");
     server.put(pool.row(5, "no sandbox", "x/y", "net1"));
     run_pod(&server, "here", 1);
     run_pod(&server, "there", 4);
@@ -91,10 +70,7 @@ async fn a_sweep_counts_each_row_of_a_pool_by_its_verdict() {
     server.put(reporting("killed", 3).node("node-2").grace(3_600).running());
     let beat = live_node(&server, "node-1");
     let _beat = live_node(&server, "node-2");
-    let config = Config {
-        sweep_interval: Duration::from_mins(20),
-        ..Config::default()
-    };
+    let config = Config::default().with(|it| it.sweep_interval = Duration::from_mins(20));
     let bench = Bench::with(server, config).await;
     // Until nobody is in doubt any more of who was there before the start.
     seconds(3 * 3_600).await;
@@ -102,31 +78,21 @@ async fn a_sweep_counts_each_row_of_a_pool_by_its_verdict() {
     bench.kubelet().force_delete(NS, "silent");
     bench.kubelet().force_delete(NS, "killed");
     seconds(3_000).await;
-    let scrape = Scrape::of(&bench.running);
-    let counts = ["live", "unreported", "stale", "unfenced", "unknown"]
-        .map(|verdict| rows(&scrape, verdict));
-    assert_eq!(
-        counts,
-        [2.0, 0.0, 1.0, 1.0, 1.0].map(Some),
-        "{:#?}",
-        scrape.0
-    );
-    let report = bench.running.vitals.sweeps.borrow().report.clone();
-    assert_eq!(
-        scrape.all("ipgc_pool_rows").values().sum::<f64>(),
-        report.rows as f64
-    );
-    assert_eq!(of_pool(&scrape, "ipgc_pool_size"), Some(254.0));
-    let oldest = of_pool(&scrape, "ipgc_oldest_stale_seconds").unwrap();
+    let scrape = scraped(&bench);
+    let verdicts = ["live", "unreported", "stale", "unfenced", "unknown"];
+    let counts = verdicts.map(|verdict| scrape.rows(verdict));
+    let expected = [2.0, 0.0, 1.0, 1.0, 1.0].map(Some);
+    assert_eq!(counts, expected, "{:#?}", scrape.0);
+    let of_report = bench.running.vitals.sweeps.borrow().report.rows as f64;
+    let all: f64 = scrape.all("ipgc_pool_rows").values().sum();
+    assert_eq!(all, of_report);
+    assert_eq!(scrape.of_pool("ipgc_pool_size"), Some(254.0));
+    let oldest = scrape.of_pool("ipgc_oldest_stale_seconds").unwrap();
     assert!((1_600.0..3_000.0).contains(&oldest), "{oldest}");
-    assert_eq!(
-        scrape.get("ipgc_free_refused_total{reason=\"unfenced\"}"),
-        Some(1.0)
-    );
-    assert_eq!(
-        scrape.get("ipgc_free_refused_total{reason=\"unknown\"}"),
-        Some(1.0)
-    );
+    for reason in ["unfenced", "unknown"] {
+        let refused = format!("ipgc_free_refused_total{{reason=\"{reason}\"}}");
+        assert_eq!(scrape.get(&refused), Some(1.0), "{reason}");
+    }
     let held = scrape.all("ipgc_rows_held_by_node");
     assert_eq!(held.get("{node=\"node-1\"}"), Some(&1.0), "{held:?}");
     assert_eq!(held.len(), 1, "{held:?}");
@@ -135,34 +101,28 @@ async fn a_sweep_counts_each_row_of_a_pool_by_its_verdict() {
     assert!(scrape.get("ipgc_queue_depth").unwrap() >= 2.0);
     assert_eq!(scrape.get("ipgc_breaker_open"), Some(0.0));
     let synced = scrape.all("ipgc_watch_synced");
-    assert!(
-        synced.len() == 3 && synced.values().all(|is| *is == 1.0),
-        "{synced:?}"
-    );
+    let synced: Vec<_> = synced.into_values().collect();
+    assert_eq!(synced, [1.0; 3]);
     assert!(scrape.get("ipgc_last_sweep_timestamp_seconds").unwrap() > 1.7e9);
     let sweeps = bench.counted("sweeps_ended") as f64;
     assert!(sweeps > 2.0);
-    assert_eq!(
-        scrape.get("ipgc_sweep_duration_seconds_count"),
-        Some(sweeps)
-    );
+    let timed = scrape.get("ipgc_sweep_duration_seconds_count");
+    assert_eq!(timed, Some(sweeps));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pool_that_is_gone_is_gone_from_the_metrics() {
     let bench = Bench::with(running(&[(1, "web-0")]), Config::default()).await;
     seconds(10).await;
-    assert_eq!(rows(&Scrape::of(&bench.running), "live"), Some(1.0));
+    assert_eq!(scraped(&bench).rows("live"), Some(1.0));
     assert!(bench.delete("ippools", NS, POOL).is_some());
     seconds(600).await;
-    let scrape = Scrape::of(&bench.running);
-    for name in [
+    let scrape = scraped(&bench);
+    scrape.lacks(&[
         "ipgc_pool_rows",
         "ipgc_pool_size",
         "ipgc_oldest_stale_seconds",
-    ] {
-        assert!(scrape.all(name).is_empty(), "{name}");
-    }
+    ]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -170,21 +130,15 @@ async fn a_free_counts_by_evidence_and_by_what_made_it() {
     let server = server();
     put_pool(&server, &[(1, "web-0"), (2, "leaked")]);
     run_pod(&server, "web-0", 1);
-    let bench = Bench::with(server, Config::default()).await;
+    let bench = Bench::start(server).await;
     seconds(3_600).await;
     bench.end(["web-0"]);
     bench.wait_rows(POOL, &[]).await;
     seconds(10).await;
-    let scrape = Scrape::of(&bench.running);
-    let freed = scrape.all("ipgc_freed_total");
-    let mut freed: Vec<_> = freed
-        .into_iter()
-        .filter(|(_, count)| *count > 0.0)
-        .collect();
-    freed.sort_by(|a, b| a.0.cmp(b.0));
+    let scrape = scraped(&bench);
     let settled = "{grade=\"settled\",cause=\"deleted\",trigger=\"watch\"}";
     let leaked = "{grade=\"unwitnessed\",cause=\"deleted\",trigger=\"sweep\"}";
-    assert_eq!(freed, [(settled, 1.0), (leaked, 1.0)]);
+    assert_eq!(scrape.freed(), [(settled, 1.0), (leaked, 1.0)]);
     assert_eq!(bench.counted("rows_freed"), 2);
     let sum = |trigger: &str| {
         let sample = format!("ipgc_time_to_free_seconds_sum{{trigger=\"{trigger}\"}}");
@@ -192,11 +146,8 @@ async fn a_free_counts_by_evidence_and_by_what_made_it() {
     };
     assert!((2.0..10.0).contains(&sum("watch")), "{}", sum("watch"));
     assert!((210.0..700.0).contains(&sum("sweep")), "{}", sum("sweep"));
-    let patches = (
-        scrape.get("ipgc_patch_rows_count"),
-        scrape.get("ipgc_patch_rows_sum"),
-    );
-    assert_eq!(patches, (Some(2.0), Some(2.0)));
+    assert_eq!(scrape.get("ipgc_patch_rows_count"), Some(2.0));
+    assert_eq!(scrape.get("ipgc_patch_rows_sum"), Some(2.0));
     let sent = "ipgc_api_requests_total{verb=\"patch\",resource=\"ippools\",code=\"200\"}";
     assert_eq!(scrape.get(sent), Some(2.0));
     let watches = "ipgc_api_requests_total{verb=\"watch\",resource=\"pods\",code=\"200\"}";
@@ -204,7 +155,7 @@ async fn a_free_counts_by_evidence_and_by_what_made_it() {
 }
 
 /// Two pods with the address of row 1, of which one has the row, and one with an address without a row.
-fn crowded() -> testkit::Server {
+fn crowded() -> Server {
     let server = server();
     put_pool(&server, &[(1, "web-0"), (2, "web-2")]);
     for (name, offset) in [("web-0", 1), ("web-1", 1), ("web-2", 2), ("web-3", 3)] {
@@ -217,9 +168,9 @@ fn crowded() -> testkit::Server {
 
 #[tokio::test(start_paused = true)]
 async fn addresses_in_use_twice_or_without_a_row_are_counted() {
-    let bench = Bench::with(crowded(), Config::default()).await;
+    let bench = Bench::start(crowded()).await;
     seconds(10).await;
-    let scrape = Scrape::of(&bench.running);
+    let scrape = scraped(&bench);
     assert_eq!(scrape.get("ipgc_duplicates"), Some(1.0));
     // Of web-1 and web-3.
     assert_eq!(scrape.get("ipgc_in_use_unallocated"), Some(2.0));
@@ -227,7 +178,7 @@ async fn addresses_in_use_twice_or_without_a_row_are_counted() {
     bench.kubelet().complete_pod(NS, "web-1", "Succeeded");
     bench.kubelet().mark_pod(NS, "web-3");
     seconds(600).await;
-    let scrape = Scrape::of(&bench.running);
+    let scrape = scraped(&bench);
     assert_eq!(scrape.get("ipgc_duplicates"), Some(0.0));
     assert_eq!(scrape.get("ipgc_in_use_unallocated"), Some(0.0));
 }
@@ -240,19 +191,17 @@ async fn pods_that_change_during_a_sweep_are_left_to_the_next() {
     seconds(60).await;
     // The pools are read, and the sweep hangs on its second look, which the lone reservation asks for.
     reserve(&bench, "10.0.0.9", "none");
-    bench
-        .on(Match::list("nodeslicepools"))
-        .once()
-        .delay(Duration::from_secs(5));
-    let slow = bench.on(Match::list("overlappingrangeipreservations"));
-    slow.once().delay(Duration::from_secs(5));
+    for resource in ["nodeslicepools", ORIP] {
+        let list = bench.on(Match::list(resource)).once();
+        list.delay(Duration::from_secs(5));
+    }
     bench.relist();
     seconds(9).await;
     bench.edit("pods", NS, "web-3", |pod| {
         pod["metadata"]["labels"]["a"] = "b".into();
     });
     seconds(60).await;
-    let scrape = Scrape::of(&bench.running);
+    let scrape = scraped(&bench);
     assert_eq!(scrape.get("ipgc_sweep_duration_seconds_count"), Some(2.0));
     assert_eq!(scrape.get("ipgc_in_use_unallocated"), Some(1.0), "web-1");
 }
@@ -261,18 +210,18 @@ async fn pods_that_change_during_a_sweep_are_left_to_the_next() {
 async fn what_was_not_read_is_not_taken_for_missing() {
     let server = crowded();
     server.put(fixtures::pool(NS, "10.1.0.0/24"));
-    let bench = Bench::with(server, Config::default()).await;
+    let bench = Bench::start(server).await;
     seconds(10).await;
-    let scrape = Scrape::of(&bench.running);
+    let scrape = scraped(&bench);
     assert_eq!(scrape.get("ipgc_in_use_unallocated"), Some(2.0));
     assert_eq!(scrape.get("ipgc_pools_unreadable"), Some(0.0));
     let _garbled = bench.on(Match::list("ippools")).garble(Garble::Item(1));
     seconds(600).await;
-    let scrape = Scrape::of(&bench.running);
+    let scrape = scraped(&bench);
     assert_eq!(scrape.get("ipgc_duplicates"), Some(1.0), "pods alone tell");
     assert_eq!(scrape.get("ipgc_in_use_unallocated"), None);
     assert_eq!(scrape.get("ipgc_pools_unreadable"), Some(1.0));
-    assert_eq!(rows(&scrape, "live"), Some(2.0), "the other pool is");
+    assert_eq!(scrape.rows("live"), Some(2.0), "the other pool is");
 }
 
 /// Nobody knows the addresses of its rows.
@@ -282,9 +231,9 @@ async fn a_pool_without_a_range_may_have_any_row() {
     let mut pool = fixtures::pool(NS, "10.1.0.0/24").build();
     pool["spec"]["range"] = "10.1.0.0".into();
     server.put(pool);
-    let bench = Bench::with(server, Config::default()).await;
+    let bench = Bench::start(server).await;
     seconds(10).await;
-    let scrape = Scrape::of(&bench.running);
+    let scrape = scraped(&bench);
     assert_eq!(scrape.get("ipgc_duplicates"), Some(1.0));
     assert_eq!(scrape.get("ipgc_in_use_unallocated"), None);
     assert_eq!(scrape.get("ipgc_pools_unreadable"), Some(1.0));
@@ -294,21 +243,19 @@ async fn a_pool_without_a_range_may_have_any_row() {
 #[tokio::test(start_paused = true)]
 async fn the_size_of_a_pool_is_what_is_given_out_of_it() {
     let server = running(&[(1, "web-0")]);
-    let ipam =
-        json!({ "type": "whereabouts", "range": crate::common::RANGE, "exclude": ["10.0.0.0/25"] });
+    let ipam = json!({ "type": "whereabouts", "range": RANGE, "exclude": ["10.0.0.0/25"] });
     server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
-    let bench = Bench::with(server, Config::default()).await;
+    let bench = Bench::start(server).await;
     seconds(10).await;
-    let size = || of_pool(&Scrape::of(&bench.running), "ipgc_pool_size");
+    let size = || scraped(&bench).of_pool("ipgc_pool_size");
     assert_eq!(size(), Some(127.0));
-    let part = fixtures::nad(NS, "part", "10.0.0.1-10.0.0.10/24");
-    bench.put(part);
+    bench.put(fixtures::nad(NS, "part", "10.0.0.1-10.0.0.10/24"));
     let sliced = json!({ "type": "whereabouts", "range": "10.0.0.0/24", "node_slice_size": "/26", "network_name": "x" });
     bench.put(fixtures::nad_with_ipam(NS, "sliced", &sliced));
     seconds(400).await;
     assert_eq!(size(), Some(137.0));
     for name in ["net", "part"] {
-        bench.delete("network-attachment-definitions", NS, name);
+        bench.delete(NADS, NS, name);
     }
     seconds(400).await;
     assert_eq!(size(), Some(254.0), "nobody tells");
@@ -318,11 +265,7 @@ async fn the_size_of_a_pool_is_what_is_given_out_of_it() {
 /// a lost DEL.
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_finishes_in_order_leaves_nothing_to_free() {
-    let bench = Bench::with(
-        running(&[(1, "done"), (2, "leaky"), (3, "web-0")]),
-        Config::default(),
-    )
-    .await;
+    let bench = Bench::start(running(&[(1, "done"), (2, "leaky"), (3, "web-0")])).await;
     seconds(3_600).await;
     bench.edit("ippools", NS, POOL, |pool| {
         let rows = pool["spec"]["allocations"].as_object_mut().unwrap();
@@ -332,26 +275,21 @@ async fn a_pod_that_finishes_in_order_leaves_nothing_to_free() {
         bench.kubelet().complete_pod(NS, name, "Succeeded");
     }
     seconds(3_600).await;
-    let freed = Scrape::of(&bench.running);
-    let freed = freed.all("ipgc_freed_total").into_iter();
-    let freed: Vec<_> = freed.filter(|(_, count)| *count > 0.0).collect();
-    assert_eq!(freed.len(), 1, "{freed:?}");
-    assert!(
-        freed[0].0.contains("cause=\"completed\"") && freed[0].1 == 1.0,
-        "{freed:?}"
-    );
+    let scrape = scraped(&bench);
+    let freed = scrape.freed();
+    let [(by, 1.0)] = freed[..] else {
+        panic!("{freed:?}");
+    };
+    assert!(by.contains("cause=\"completed\""), "{by}");
 }
 
 /// Pools of other namespaces may have the rows.
 #[tokio::test(start_paused = true)]
 async fn networks_of_pools_that_are_not_swept_count_for_nothing() {
-    let config = Config {
-        pool_namespace: Some("elsewhere".to_owned()),
-        ..Config::default()
-    };
+    let config = Config::default().with(|it| it.pool_namespace = Some("elsewhere".to_owned()));
     let bench = Bench::with(crowded(), config).await;
     seconds(10).await;
-    let scrape = Scrape::of(&bench.running);
+    let scrape = scraped(&bench);
     assert_eq!(scrape.get("ipgc_in_use_unallocated"), Some(0.0));
     assert_eq!(scrape.get("ipgc_duplicates"), Some(1.0), "pods alone tell");
 }
@@ -362,28 +300,23 @@ async fn who_does_not_lead_shows_no_numbers_of_sweeps() {
     let server = crowded();
     let now = server.now().to_string();
     server.put(fixtures::lease("ipgc-system", "ipgc", "another", &now));
-    let config = Config {
-        lease_namespace: Some("ipgc-system".to_owned()),
-        ..Config::default()
-    };
+    let config = Config::default().with(|it| it.lease_namespace = Some("ipgc-system".to_owned()));
     let bench = Bench::with(server, config).await;
     seconds(10).await;
-    let scrape = Scrape::of(&bench.running);
+    let scrape = scraped(&bench);
     assert_eq!(scrape.get("ipgc_leader"), Some(0.0));
     assert!(scrape.get("ipgc_last_sweep_timestamp_seconds") > Some(0.0));
-    for name in [
+    scrape.lacks(&[
         "ipgc_pool_rows",
         "ipgc_duplicates",
         "ipgc_breaker_open",
         "ipgc_reservations_orphaned",
-    ] {
-        assert!(scrape.all(name).is_empty(), "{name}");
-    }
+    ]);
     // The other one is not heard of any more.
     seconds(60).await;
-    let scrape = Scrape::of(&bench.running);
+    let scrape = scraped(&bench);
     assert_eq!(scrape.get("ipgc_leader"), Some(1.0));
-    assert_eq!(rows(&scrape, "live"), Some(2.0));
+    assert_eq!(scrape.rows("live"), Some(2.0));
 }
 
 /// The goal is 20 ms for a thousand pools, with optimization (`--release`); without it, and beside other tests, ten
@@ -396,7 +329,7 @@ async fn a_scrape_of_a_thousand_pools_is_fast() {
         let pool = fixtures::pool(NS, &range).row_of(1, "a/b");
         server.put(pool);
     }
-    let bench = Bench::with(server, Config::default()).await;
+    let bench = Bench::start(server).await;
     seconds(30).await;
     let vitals = &bench.running.vitals;
     let begun = std::time::Instant::now();

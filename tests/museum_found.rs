@@ -1,17 +1,7 @@
 //! The museum, third room (docs/museum.md): faults that public reports and reviews showed in ipgc itself.
 //! Each with a neighbour whose row goes meanwhile, so that nothing passes by doing nothing.
 
-use crate::common::{
-    Bench, NS, POOL,
-    nodes::{Beat, SECOND, goes_after, live_node, pool_events, run_on, stays, with_neighbour},
-    on_net, put_row_on, reporting, reserve,
-    scrape::Scrape,
-    seconds,
-};
-use ipgc::config::Config;
-use rstest::rstest;
-use serde_json::json;
-use testkit::{Match, Server, fixtures};
+use crate::prelude::*;
 
 /// A server with the pool, the neighbour, and `node-1` at work.
 fn room() -> (Server, Beat) {
@@ -20,18 +10,23 @@ fn room() -> (Server, Beat) {
     (server, beat)
 }
 
+async fn room_with_a_collector() -> (Bench, Beat) {
+    let (server, beat) = room();
+    (Bench::start(server).await, beat)
+}
+
 /// A pod that lives reports row 1; row 2 has the id of one of its containers.
 #[rstest]
 #[case::running("containerStatuses", json!({"name": "main", "containerID": format!("containerd://{}", fixtures::sandbox(2)), "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}))]
 #[case::init_that_ended("initContainerStatuses", json!({"name": "init", "state": {"terminated": {"containerID": fixtures::sandbox(2), "startedAt": "2026-01-01T00:00:00Z"}}}))]
 #[tokio::test(start_paused = true)]
-async fn m4_01_id_of_a_container_in_the_row(#[case] of: &str, #[case] status: serde_json::Value) {
+async fn m4_01_id_of_a_container_in_the_row(#[case] of: &str, #[case] status: Value) {
     let (server, _beat) = room();
     server.put(reporting("web-0", 1).node("node-1").running());
-    put_row_on(&server, POOL, 1, "web-0", "net1", 1);
+    put_row(&server, 1, "web-0", 1);
     put_row_on(&server, POOL, 2, "web-0", "net2", 2);
     // The row of an earlier sandbox is freed.
-    put_row_on(&server, POOL, 3, "web-0", "net1", 3);
+    put_row(&server, 3, "web-0", 3);
     server.edit("pods", NS, "web-0", |pod| {
         pod["status"][of] = json!([status]);
     });
@@ -40,16 +35,20 @@ async fn m4_01_id_of_a_container_in_the_row(#[case] of: &str, #[case] status: se
     stays(&bench, POOL, &["1", "2"]).await;
 }
 
+/// Two pods run that report one address, of which `web-0` has the row.
+async fn run_both(bench: &Bench) {
+    for name in ["web-0", "web-1"] {
+        run_on(bench, "node-1", name, 1);
+    }
+    put_row(bench, 1, "web-0", 1);
+    seconds(600).await;
+}
+
 /// Two pods that live report one address; the row is of the one that ends well.
 #[tokio::test(start_paused = true)]
 async fn m4_02_two_pods_report_one_address() {
-    let (server, _beat) = room();
-    let bench = Bench::start(server).await;
-    for name in ["web-0", "web-1"] {
-        run_on(&bench, "node-1", name, 1);
-    }
-    put_row_on(&bench, POOL, 1, "web-0", "net1", 1);
-    seconds(600).await;
+    let (bench, _beat) = room_with_a_collector().await;
+    run_both(&bench).await;
     bench.end(["web-0"]);
     stays(&bench, POOL, &["1"]).await;
     let told = pool_events(&bench, "IPAddressInUseTwice");
@@ -57,24 +56,17 @@ async fn m4_02_two_pods_report_one_address() {
     assert!(told[0].contains("default/web-1"), "{told:?}");
     // It goes soon after the last of them.
     bench.end(["web-1"]);
-    let after = goes_after(&bench, POOL, "1", 60).await;
-    assert!(after >= 2, "freed {after} s after the end of the other pod");
+    goes_in(&bench, POOL, "1", 2..=60).await;
 }
 
 /// The other pod was forced away: the row waits for what that is worth.
 #[tokio::test(start_paused = true)]
 async fn m4_02_the_other_pod_is_forced_away() {
-    let (server, _beat) = room();
-    let bench = Bench::start(server).await;
-    for name in ["web-0", "web-1"] {
-        run_on(&bench, "node-1", name, 1);
-    }
-    put_row_on(&bench, POOL, 1, "web-0", "net1", 1);
-    seconds(600).await;
+    let (bench, _beat) = room_with_a_collector().await;
+    run_both(&bench).await;
     bench.delete("pods", NS, "web-1");
     bench.end(["web-0"]);
-    let after = goes_after(&bench, POOL, "1", 600).await;
-    assert!(after >= 210, "freed {after} s after a forced deletion");
+    goes_in(&bench, POOL, "1", 210..=600).await;
 }
 
 /// The same number in another network, or by another IPAM, is another address.
@@ -82,13 +74,13 @@ async fn m4_02_the_other_pod_is_forced_away() {
 #[case::another_network(json!({"type": "whereabouts", "range": "10.0.0.0/24", "network_name": "red"}))]
 #[case::another_ipam(json!({"type": "host-local", "subnet": "10.0.0.0/24"}))]
 #[tokio::test(start_paused = true)]
-async fn m4_02_the_same_number_in_another_network(#[case] ipam: serde_json::Value) {
+async fn m4_02_the_same_number_in_another_network(#[case] ipam: Value) {
     let (server, _beat) = room();
     server.put(fixtures::nad_with_ipam(NS, "red", &ipam));
     let bench = Bench::start(server).await;
     run_on(&bench, "node-1", "web-0", 1);
     bench.put(on_net("red", "web-1", "10.0.0.1").running());
-    put_row_on(&bench, POOL, 1, "web-0", "net1", 1);
+    put_row(&bench, 1, "web-0", 1);
     seconds(600).await;
     bench.end(["web-0"]);
     assert!(goes_after(&bench, POOL, "1", 60).await <= 5);
@@ -101,10 +93,9 @@ async fn m4_02_the_same_number_in_another_network(#[case] ipam: serde_json::Valu
 #[case::incomplete("default/net,default/old")]
 #[tokio::test(start_paused = true)]
 async fn m4_04_reservation_of_a_row_that_goes_while_its_pod_runs(#[case] networks: &str) {
-    let (server, _beat) = room();
-    let bench = Bench::start(server).await;
+    let (bench, _beat) = room_with_a_collector().await;
     run_on(&bench, "node-1", "web-0", 1);
-    put_row_on(&bench, POOL, 1, "web-0", "net1", 1);
+    put_row(&bench, 1, "web-0", 1);
     reserve(&bench, "10.0.0.1", "web-0");
     seconds(600).await;
     // Forced away, so that the row waits, and is seen while the pod is absent.
@@ -112,14 +103,10 @@ async fn m4_04_reservation_of_a_row_that_goes_while_its_pod_runs(#[case] network
     seconds(60).await;
     let again = reporting("web-0", 2).uid(SECOND).networks(networks);
     bench.put(again.running());
-    put_row_on(&bench, POOL, 2, "web-0", "net1", 2);
+    put_row(&bench, 2, "web-0", 2);
     goes_after(&bench, POOL, "1", 3_600).await;
     seconds(120).await;
-    assert!(
-        bench.reservations().is_empty(),
-        "{:?}",
-        bench.reservations()
-    );
+    assert_eq!(bench.reservations(), [""; 0]);
     stays(&bench, POOL, &["2"]).await;
 }
 
@@ -132,22 +119,14 @@ async fn m4_04_reservation_of_a_row_that_goes_while_its_pod_runs(#[case] network
 #[tokio::test(start_paused = true)]
 async fn m4_15_name_that_left_the_network(#[case] again: fixtures::PodBuilder) {
     let (server, _beat) = room();
-    let red = json!({"type": "whereabouts", "range": "10.0.0.0/24", "network_name": "red"});
-    server.put(fixtures::nad_with_ipam(NS, "red", &red));
-    server.put(fixtures::nad_with_ipam(
-        NS,
-        "local",
-        &json!({"type": "host-local"}),
-    ));
-    let red = fixtures::pool(NS, crate::common::RANGE).network_name("red");
-    server.put(red);
-    let config = Config {
-        sweep_interval: std::time::Duration::from_mins(5),
-        ..Config::default()
-    };
+    put_network(&server, "red", "red", RANGE);
+    let local = json!({"type": "host-local"});
+    server.put(fixtures::nad_with_ipam(NS, "local", &local));
+    server.put(fixtures::pool(NS, RANGE).network_name("red"));
+    let config = Config::default().with(|it| it.sweep_interval = Duration::from_mins(5));
     let bench = Bench::with(server, config).await;
     run_on(&bench, "node-1", "web-0", 1);
-    put_row_on(&bench, POOL, 1, "web-0", "net1", 1);
+    put_row(&bench, 1, "web-0", 1);
     reserve(&bench, "10.0.0.1", "web-0");
     // A sweep sees the row while its pod lives.
     seconds(900).await;
@@ -159,8 +138,7 @@ async fn m4_15_name_that_left_the_network(#[case] again: fixtures::PodBuilder) {
         put_row_on(&bench, "red-10.0.0.0-24", 1, "web-0", "net1", 2);
         reserve(&bench, "red-10.0.0.1", "web-0");
     }
-    let after = goes_after(&bench, POOL, "1", 3_600).await;
-    assert!(after >= 600, "freed {after} s after its pod came back");
+    goes_in(&bench, POOL, "1", 600..=3_600).await;
     seconds(120).await;
     let left: &[&str] = if in_red { &["red-10.0.0.1"] } else { &[] };
     assert_eq!(bench.reservations(), left);
@@ -174,7 +152,7 @@ async fn m4_16_address_in_pod_ips_alone() {
     let pod = reporting("web-0", 1).node("node-1").running();
     let pod = pod.with(|pod| pod["status"]["podIPs"] = json!([{"ip": "10.0.0.2"}]));
     server.put(pod);
-    put_row_on(&server, POOL, 1, "web-0", "net1", 1);
+    put_row(&server, 1, "web-0", 1);
     put_row_on(&server, POOL, 2, "web-0", "eth0", 2);
     put_row_on(&server, POOL, 3, "web-0", "net3", 3);
     let bench = Bench::start(server).await;
@@ -185,10 +163,9 @@ async fn m4_16_address_in_pod_ips_alone() {
 /// The pod of the row is gone, and the row's id is the sandbox of another pod that lives.
 #[tokio::test(start_paused = true)]
 async fn m4_17_id_of_another_pods_sandbox() {
-    let (server, _beat) = room();
-    let bench = Bench::start(server).await;
+    let (bench, _beat) = room_with_a_collector().await;
     run_on(&bench, "node-1", "web-0", 1);
-    put_row_on(&bench, POOL, 1, "web-0", "net1", 1);
+    put_row(&bench, 1, "web-0", 1);
     // A sweep sees whose sandbox it is.
     seconds(900).await;
     put_row_on(&bench, POOL, 2, "gone", "net2", 1);
@@ -210,7 +187,7 @@ async fn m4_17_pods_of_a_virtual_machine_never_return() {
         })
     };
     server.put(vm(reporting("virt-launcher-vm-a", 1).node("node-1")).running());
-    put_row_on(&server, POOL, 1, "virt-launcher-vm-a", "net1", 1);
+    put_row(&server, 1, "virt-launcher-vm-a", 1);
     let bench = Bench::start(server).await;
     // Right after the start of ipgc: of a name that returns, nobody would know who had it before.
     seconds(10).await;
@@ -230,7 +207,7 @@ async fn m4_18_rows_that_are_held_and_not_reported_are_shown() {
     let rejected = reporting("rejected", 1).node("node-1");
     server.put(rejected.status(json!({"phase": "Failed"})));
     let terminating = reporting("terminating", 2).node("node-2").running();
-    let deleted = |pod: &mut serde_json::Value| {
+    let deleted = |pod: &mut Value| {
         pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
     };
     server.put(terminating.with(deleted));
@@ -238,10 +215,6 @@ async fn m4_18_rows_that_are_held_and_not_reported_are_shown() {
     let bench = Bench::start(server).await;
     stays(&bench, POOL, &["1", "2", "3", "4"]).await;
     let scrape = Scrape::of(&bench.running);
-    let rows = ["live", "unreported", "stale", "unfenced"].map(|verdict| {
-        scrape.get(&format!(
-            "ipgc_pool_rows{{pool=\"{NS}/{POOL}\",verdict=\"{verdict}\"}}"
-        ))
-    });
+    let rows = ["live", "unreported", "stale", "unfenced"].map(|verdict| scrape.rows(verdict));
     assert_eq!(rows, [1.0, 3.0, 0.0, 0.0].map(Some));
 }

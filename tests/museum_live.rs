@@ -2,13 +2,7 @@
 //! lives. Each exhibit is the same situation, our guard, and a neighbour whose row goes meanwhile,
 //! so that nothing passes by doing nothing.
 
-use crate::common::{
-    Bench, NS, POOL, RANGE,
-    nodes::{W, adopt, neighbour_goes, pool_events, put_neighbour, second, stays, with_neighbour},
-    on_net, put_pool, put_row, reporting, reserve, run_pod, seconds, server,
-};
-use ipgc::config::Config;
-use testkit::{ChangeKind, Failure, Match, Request, Server, Verb, fixtures};
+use crate::prelude::*;
 
 /// A server where `web-0` has row 1 and the neighbour its own; the pods are up to the test.
 fn room() -> Server {
@@ -59,9 +53,7 @@ async fn m1_01_pod_created_between_two_lists() {
 #[tokio::test(start_paused = true)]
 async fn m1_02_annotation_not_written_yet() {
     let server = room();
-    let pod = fixtures::pod(NS, "web-0")
-        .node("node-1")
-        .networks("default/net");
+    let pod = asking("web-0");
     server.put(pod.status(fixtures::starting_status()));
     let bench = Bench::start(server).await;
     stays(&bench, POOL, &["1"]).await;
@@ -142,13 +134,10 @@ async fn m1_10_malformed_empty_or_partial_annotation() {
     let server = server();
     let statuses = ["{", "[]", "", "null", r#"[{"name":7}]"#];
     let names: Vec<_> = (1..=6).map(|n| format!("web-{n}")).collect();
-    let rows: Vec<_> = (1..).zip(names.iter().map(String::as_str)).collect();
-    put_pool(&server, &rows);
+    put_pool(&server, &numbered(&names));
     put_neighbour(&server, POOL);
     for (name, status) in names.iter().zip(statuses) {
-        let pod = fixtures::pod(NS, name)
-            .node("node-1")
-            .networks("default/net");
+        let pod = asking(name);
         let pod = pod.annotation(fixtures::NETWORK_STATUS, status);
         server.put(pod.running());
     }
@@ -235,7 +224,7 @@ async fn m1_13_terminating_pod_still_serves() {
 async fn m1_16_half_restored_datastore() {
     let server = server();
     let names: Vec<_> = (1..=100).map(|n| format!("web-{n}")).collect();
-    let rows: Vec<_> = (1..).zip(names.iter().map(String::as_str)).collect();
+    let rows = numbered(&names);
     put_pool(&server, &rows);
     put_neighbour(&server, POOL);
     for (offset, name) in &rows[..40] {
@@ -271,8 +260,8 @@ async fn m1_17_owner_is_not_a_pod() {
         .raw_row("5", fixtures::row(&id, "default/gone", "net1"));
     server.put(pool);
     put_neighbour(&server, POOL);
-    let mut config = Config::default();
-    config.policy.keep_podrefs = vec![ipgc_core::podref::Glob::new("dra/*")];
+    let config = Config::default()
+        .with(|it| it.policy.keep_podrefs = vec![ipgc_core::podref::Glob::new("dra/*")]);
     let bench = Bench::with(server, config).await;
     // Row 5 is a pod's, and leaked.
     stays(&bench, POOL, &["1", "2", "3", "4"]).await;
@@ -284,8 +273,7 @@ async fn m1_18_reservation_of_a_live_pod_without_a_row() {
     let server = room();
     run_pod(&server, "web-0", 1);
     run_pod(&server, "web-7", 7);
-    let young = fixtures::pod(NS, "web-8").node("node-1");
-    server.put(young.networks("default/net").running());
+    server.put(asking("web-8").running());
     for (offset, pod) in [(7, "web-7"), (8, "web-8"), (9, "gone")] {
         reserve(&server, &format!("10.0.0.{offset}"), pod);
     }

@@ -1,30 +1,19 @@
 //! Reservations whose names can be read as those of several networks (docs/museum.md, exhibit 4.24). Each with one
 //! that goes meanwhile, so that nothing passes by doing nothing.
 
-use crate::common::{
-    Bench, NS,
-    nodes::{Beat, W, live_node},
-    reserve, run_pod, seconds, server,
-};
-use rstest::rstest;
-use serde_json::{Value, json};
-use testkit::{Server, fixtures};
+use crate::prelude::*;
 
 /// A server with `node-1` at work and the definition `default/f1` of network `f1`.
 fn room() -> (Server, Beat) {
     let server = server();
-    let network = json!({ "type": "whereabouts", "network_name": "f1", "range": "fd00::/64" });
-    server.put(fixtures::nad_with_ipam(NS, "f1", &network));
+    put_network(&server, "f1", "f1", "fd00::/64");
     let beat = live_node(&server, "node-1");
     (server, beat)
 }
 
 /// A pod that runs and reports this address of a definition.
 fn put_user(server: &Server, definition: &str, address: &str) {
-    let name = format!("{NS}/{definition}");
-    let pod = fixtures::pod(NS, "user").node("node-1").networks(&name);
-    let pod = pod.reports(&name, "net1", &[address]);
-    server.put(pod.running());
+    server.put(on_net(definition, "user", address).running());
 }
 
 /// Just these are left, and stay.
@@ -82,9 +71,8 @@ async fn a_name_that_two_networks_may_have() {
 #[tokio::test(start_paused = true)]
 async fn a_name_of_an_address_that_its_pod_reports() {
     let (server, _beat) = room();
-    server.delete("network-attachment-definitions", NS, "f1");
-    let network = json!({ "type": "whereabouts", "network_name": "f2", "range": "fd02::/64" });
-    server.put(fixtures::nad_with_ipam(NS, "edited", &network));
+    server.delete(NADS, NS, "f1");
+    put_network(&server, "edited", "f2", "fd02::/64");
     // Its range is in a file on the nodes, and may be any.
     let network = json!({ "type": "whereabouts" });
     server.put(fixtures::nad_with_ipam(NS, "any", &network));
@@ -116,7 +104,9 @@ async fn a_row_that_goes_does_not_take_another_ones_reservation() {
     bench.wait_rows("f1-fd00---64", &[]).await;
     bench.wait_rows("f1-fd00---112", &["1"]).await;
     seconds(600).await;
-    let reservation = bench.get("overlappingrangeipreservations", NS, "f1-fd00--1");
-    let owner = reservation.expect("deleted")["spec"]["podref"].clone();
-    assert_eq!(owner, "default/user", "claimed, and not given back");
+    assert_eq!(
+        podref(&bench, "f1-fd00--1"),
+        "default/user",
+        "claimed, and not given back"
+    );
 }

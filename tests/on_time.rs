@@ -1,19 +1,9 @@
 //! Rows are read and proven when they may go: never sooner, not much later, and nothing is removed if anything has
 //! happened since.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex};
 
-use crate::common::{
-    Bench, NS, POOL,
-    nodes::{adopt, live_node},
-    put_pool, reporting, seconds, seldom, server, took,
-};
-use rstest::rstest;
-use testkit::{ChangeKind, Match, fixtures};
-use tokio::time::{Instant, sleep};
+use crate::prelude::*;
 
 /// One running pod of a ReplicaSet, which has the one row.
 async fn one() -> Bench {
@@ -36,6 +26,14 @@ fn times(bench: &Bench, of: Match) -> Arc<Mutex<Vec<Duration>>> {
     times
 }
 
+/// The one time that a patch came in.
+fn only(patches: &Mutex<Vec<Duration>>) -> Duration {
+    let [patch] = patches.lock().unwrap()[..] else {
+        panic!("not one patch");
+    };
+    patch
+}
+
 /// Longest delay of a timer, and of a request on its way.
 const SLACK: Duration = Duration::from_millis(5);
 /// 120 s, 30 s of the pod, and 60 s for its one row.
@@ -54,17 +52,14 @@ async fn a_row_is_read_when_it_may_go_and_goes_when_it_is_proven(
         times(&bench, Match::get("ippools")),
         times(&bench, Match::patch("ippools")),
     );
-    let delay = |of, by| bench.on(of).delay(Duration::from_millis(by));
-    delay(Match::get("ippools"), read);
-    delay(Match::get("pods"), prove);
+    slow(&bench, Match::get("ippools"), read);
+    slow(&bench, Match::get("pods"), prove);
     bench.end(["web-1"]);
     bench.wait_rows(POOL, &[]).await;
     let [first, ..] = reads.lock().unwrap()[..] else {
         panic!("the pool was not read");
     };
-    let [patch] = patches.lock().unwrap()[..] else {
-        panic!("not one patch");
-    };
+    let patch = only(&patches);
     let due = Duration::from_secs(2);
     let patched = due + Duration::from_millis(read + prove);
     assert!((due..due + SLACK).contains(&first), "read at {first:?}");
@@ -73,9 +68,8 @@ async fn a_row_is_read_when_it_may_go_and_goes_when_it_is_proven(
 
 /// Reads that make the patch late by 70 ms.
 fn slow_reads(bench: &Bench) {
-    for (of, by) in [("ippools", 40), ("pods", 30)] {
-        bench.on(Match::get(of)).delay(Duration::from_millis(by));
-    }
+    slow(bench, Match::get("ippools"), 40);
+    slow(bench, Match::get("pods"), 30);
 }
 
 /// Its node is not there, so that no Lease has to change after the wait.
@@ -86,9 +80,7 @@ async fn a_long_wait_is_over_on_time_too() {
     slow_reads(&bench);
     bench.kubelet().force_delete(NS, "web-1");
     bench.wait_rows(POOL, &[]).await;
-    let [patch] = patches.lock().unwrap()[..] else {
-        panic!("not one patch");
-    };
+    let patch = only(&patches);
     let least = W + Duration::from_millis(70);
     assert!((least..least + 2 * SLACK).contains(&patch), "{patch:?}");
 }
@@ -132,9 +124,7 @@ async fn a_row_goes_soon_after_the_read_of_leases_that_shows_a_kubelet_at_work()
     let patches = times(&bench, Match::patch("ippools"));
     bench.kubelet().force_delete(NS, "web-1");
     bench.wait_rows(POOL, &[]).await;
-    let [patch] = patches.lock().unwrap()[..] else {
-        panic!("not one patch");
-    };
+    let patch = only(&patches);
     assert!(patch >= W, "{patch:?}");
     let asked = asked.lock().unwrap().clone();
     // The Lease has changed after W by the second read after it at the latest.
@@ -150,10 +140,10 @@ async fn a_row_goes_soon_after_the_read_of_leases_that_shows_a_kubelet_at_work()
 /// Two pods of a ReplicaSet whose rows are served together and may go 8 ms one after the other.
 async fn two_at_once() -> (Bench, Arc<Mutex<Vec<Duration>>>) {
     let bench = Bench::long_since(server(), seldom()).await;
-    put_pool(&bench, &[(1, "web-1"), (2, "web-2")]);
-    for (offset, name) in [(1, "web-1"), (2, "web-2")] {
-        let pod = reporting(name, offset).owner("ReplicaSet", "web");
-        bench.put(pod.running());
+    let rows = [(1, "web-1"), (2, "web-2")];
+    put_pool(&bench, &rows);
+    for (offset, name) in rows {
+        bench.put(reporting(name, offset).owner("ReplicaSet", "web").running());
     }
     seconds(1).await;
     let patches = times(&bench, Match::patch("ippools"));
@@ -167,9 +157,7 @@ async fn two_at_once() -> (Bench, Arc<Mutex<Vec<Duration>>>) {
 async fn rows_that_come_together_go_when_the_last_may() {
     let (bench, patches) = two_at_once().await;
     bench.wait_rows(POOL, &[]).await;
-    let [patch] = patches.lock().unwrap()[..] else {
-        panic!("not one patch");
-    };
+    let patch = only(&patches);
     // Each case that comes within 10 ms is waited for.
     let last = Duration::from_millis(2_008);
     assert!((last..last + 3 * SLACK).contains(&patch), "{patch:?}");
@@ -182,10 +170,8 @@ async fn nothing_is_removed_after_the_run_was_told_to_end() {
     slow_reads(&bench);
     sleep(Duration::from_millis(2_055)).await;
     assert_eq!(bench.sent(Match::get("pods")).len(), 2);
-    let server = bench.server.clone();
-    bench.stop().await;
-    let rows = &server.get("ippools", NS, POOL).unwrap()["spec"]["allocations"];
-    assert_eq!(rows.as_object().unwrap().len(), 2);
+    let server = bench.stop().await;
+    assert_eq!(rows(&server, POOL).len(), 2);
     assert_eq!(patches.lock().unwrap().len(), 0);
 }
 
@@ -196,7 +182,7 @@ async fn a_row_that_goes_meanwhile_was_not_freed_by_us() {
     let gone = bench.on(Match::get("pods").name("web-1")).once();
     let gone = gone.after(|server| async move {
         server.edit("ippools", NS, POOL, |pool| {
-            pool["spec"]["allocations"] = serde_json::json!({});
+            pool["spec"]["allocations"] = json!({});
         });
     });
     bench.end(["web-1"]);
@@ -233,17 +219,11 @@ async fn a_row_that_waits_does_not_wait_for_the_reservations_of_others() {
     config.policy.grace = Duration::from_secs(1);
     config.policy.del_budget = Duration::from_secs(1);
     config.policy.max_pod_grace = Duration::from_secs(1);
-    let server = server();
-    put_pool(&server, &[(1, "web-1"), (2, "web-2")]);
-    for (offset, name) in [(1, "web-1"), (2, "web-2")] {
-        server.put(reporting(name, offset).running());
-    }
+    let server = running(&[(1, "web-1"), (2, "web-2")]);
     let _beat = live_node(&server, "node-1");
     let bench = Bench::long_since(server, config).await;
     seconds(60).await;
-    let reservations = Match::resource("overlappingrangeipreservations");
-    let slow = Duration::from_secs(15);
-    bench.on(reservations).delay(slow);
+    slow(&bench, Match::resource(ORIP), 15_000);
     let begun = Instant::now();
     bench.end(["web-1"]);
     bench.kubelet().force_delete(NS, "web-2");
@@ -253,8 +233,7 @@ async fn a_row_that_waits_does_not_wait_for_the_reservations_of_others() {
     bench.wait_rows(POOL, &[]).await;
     assert_eq!(bench.reservations().len(), 2, "they are slower");
     // W is 3 s, and renewals come ten seconds apart.
-    let took = begun.elapsed();
-    assert!(took < Duration::from_secs(35), "{took:?}");
+    took(begun, ..35.0);
     seconds(300).await;
     assert_eq!(bench.reservations(), Vec::<String>::new());
 }

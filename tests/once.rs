@@ -1,14 +1,9 @@
 //! A run that ends by itself (`ipgc run --once`): the rows that it frees, its end, and its output.
 
-use std::{future::pending, time::Duration};
+use std::future::pending;
 
-use crate::common::{NS, POOL, launch, nodes::W, put_pool, run_pod, seconds, seldom, server};
-use ipgc::{
-    config::Config,
-    once::{Summary, once},
-};
-use testkit::{Match, Server};
-use tokio::time::Instant;
+use crate::prelude::*;
+use ipgc::once::{Summary, once};
 
 /// Its summary, and the seconds that it took.
 async fn run(server: &Server, config: Config, wait: Duration) -> (Result<Summary, String>, u64) {
@@ -30,12 +25,6 @@ fn fails(summary: &Result<Summary, String>, words: &str) -> bool {
         .is_err_and(|reason| reason.starts_with(words))
 }
 
-fn keys(server: &Server) -> Vec<String> {
-    let pool = server.get("ippools", NS, POOL).unwrap();
-    let rows = pool["spec"]["allocations"].as_object().unwrap();
-    rows.keys().cloned().collect()
-}
-
 /// One row leaked, one is in use.
 fn leaked() -> Server {
     let server = server();
@@ -50,7 +39,7 @@ async fn what_may_go_within_the_wait_is_freed_and_then_it_ends() {
     let wait = Duration::from_hours(1);
     let (summary, took) = run(&server, Config::default(), wait).await;
     let summary = summary.unwrap();
-    assert_eq!(keys(&server), ["2"]);
+    assert_eq!(rows(&server, POOL), ["2"]);
     assert_eq!(
         (summary.freed, summary.reservations, summary.waiting),
         (1, 1, 0)
@@ -59,14 +48,8 @@ async fn what_may_go_within_the_wait_is_freed_and_then_it_ends() {
     // Its reservation was claimed, and waits until no ADD is at work which accepted it before that.
     assert!((W..W + 240).contains(&took), "{took} s");
     let text = summary.to_string();
-    assert!(
-        text.contains("1 pools, 2 addresses, 1 live, 1 stale"),
-        "{text}"
-    );
-    assert!(
-        text.contains("freed 1 addresses and 1 reservations"),
-        "{text}"
-    );
+    says(&text, &["1 pools, 2 addresses, 1 live, 1 stale"]);
+    says(&text, &["freed 1 addresses and 1 reservations"]);
 }
 
 /// The row goes within the wait. Its reservation is marked then, and a mark is not left behind.
@@ -76,7 +59,7 @@ async fn what_was_begun_in_time_is_ended() {
     let wait = Duration::from_secs(W + 30);
     let (summary, took) = run(&server, seldom(), wait).await;
     let summary = summary.unwrap();
-    assert_eq!(keys(&server), ["2"]);
+    assert_eq!(rows(&server, POOL), ["2"]);
     assert_eq!((summary.reservations, summary.marked), (1, 0), "{summary}");
     assert!(summary.is_clear());
     assert!(took > wait.as_secs(), "{took} s");
@@ -92,7 +75,7 @@ async fn where_all_is_well_it_ends_at_once() {
     assert!(summary.is_clear());
     assert_eq!((summary.survey.pools, summary.survey.rows), (1, 1));
     assert!(took < 10, "{took} s");
-    assert_eq!(keys(&server), ["2"]);
+    assert_eq!(rows(&server, POOL), ["2"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,7 +83,7 @@ async fn what_may_not_go_in_time_is_left_and_said() {
     let server = leaked();
     let (summary, took) = run(&server, Config::default(), Duration::from_secs(20)).await;
     let summary = summary.unwrap();
-    assert_eq!(keys(&server), ["1", "2"]);
+    assert_eq!(rows(&server, POOL), ["1", "2"]);
     assert_eq!((summary.freed, summary.waiting), (0, 1));
     assert!(!summary.is_clear());
     assert!(summary.to_string().contains("1 pods have addresses"));
@@ -110,20 +93,14 @@ async fn what_may_not_go_in_time_is_left_and_said() {
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_says_what_would_go() {
     let server = leaked();
-    let config = Config {
-        dry_run: true,
-        ..Config::default()
-    };
+    let config = Config::default().with(|it| it.dry_run = true);
     let (summary, _) = run(&server, config, Duration::from_hours(1)).await;
     let summary = summary.unwrap();
-    assert_eq!(keys(&server), ["1", "2"]);
+    assert_eq!(rows(&server, POOL), ["1", "2"]);
     assert_eq!(summary.freed, 1);
     assert!(!summary.is_clear(), "something should go");
-    let text = summary.to_string();
-    assert!(
-        text.contains("would free 1 addresses; nothing was written"),
-        "{text}"
-    );
+    let words = "would free 1 addresses; nothing was written";
+    says(&summary.to_string(), &[words]);
 }
 
 /// The server refuses to change the pool, though we may.
@@ -133,7 +110,7 @@ async fn what_cannot_be_removed_is_no_success() {
     server.on(Match::patch("ippools")).fail(500);
     let (summary, _) = run(&server, Config::default(), Duration::from_hours(1)).await;
     let summary = summary.unwrap();
-    assert_eq!(keys(&server), ["1", "2"]);
+    assert_eq!(rows(&server, POOL), ["1", "2"]);
     assert!(summary.failed > 0 && !summary.is_clear(), "{summary}");
 }
 
@@ -152,7 +129,7 @@ async fn while_another_copy_leads_nothing_is_freed() {
     let (summary, took) = run(&server, elected("once"), Duration::from_hours(1)).await;
     assert!(fails(&summary, "this run does not lead"), "{summary:?}");
     assert!(took < 60, "{took} s");
-    assert_eq!(keys(&server), ["1", "2"]);
+    assert_eq!(rows(&server, POOL), ["1", "2"]);
     // Two runs one after the other do not wait for each other's Lease.
     other.stop().await;
     for _ in 0..2 {
@@ -175,11 +152,11 @@ async fn an_api_server_that_does_not_answer_ends_it() {
 async fn a_signal_ends_it() {
     let server = leaked();
     let running = launch(&server, Config::default());
-    let stop = tokio::time::sleep(Duration::from_secs(30));
+    let stop = sleep(Duration::from_secs(30));
     let config = Config::default();
     let summary = once(running.release(), &config, Duration::from_hours(1), stop).await;
     assert_eq!(summary.unwrap().waiting, 1);
-    assert_eq!(keys(&server), ["1", "2"]);
+    assert_eq!(rows(&server, POOL), ["1", "2"]);
     // Before the survey there is nothing to sum up.
     let running = launch(&server, config.clone());
     let summary = once(running.release(), &config, Duration::ZERO, async {}).await;

@@ -1,29 +1,26 @@
 //! Races between a pod's end, its successors and our own view of them, each with the one course of
 //! events that would free a live address or lose a delete.
 
-use crate::common::{
-    Bench, NS, ORIP, POOL,
-    nodes::{
-        NEIGHBOUR, NEIGHBOUR_KEY, W, adopt, goes_after, put_neighbour, second, with_neighbour,
-    },
-    put_pool, reporting, run_pod, running, seconds, seldom, server,
-};
-use ipgc::config::Config;
-use serde_json::json;
-use std::time::Duration;
-use testkit::{ChangeKind, Match, fixtures, pods::Kubelet};
-use tokio::time::sleep;
+use crate::prelude::*;
 
-const B: &str = "00000000-0000-4000-8000-00000000beef";
+#[track_caller]
+fn no_reservations(bench: &Bench) {
+    assert_eq!(bench.reservations(), [""; 0], "\n{}", bench.requests());
+}
+
+/// The pool has no row any more.
+#[track_caller]
+fn no_rows(bench: &Bench, pool: &str) {
+    assert_eq!(bench.rows(pool), [""; 0], "\n{}", bench.requests());
+}
 
 /// The pod ends well, and nothing is heard of its successor until the moment of the proof. Then the
 /// watch shows that it was born, and the proof that nobody is there any more.
 #[tokio::test(start_paused = true)]
 async fn an_incarnation_whose_end_is_on_its_way_keeps_its_row() {
     let bench = Bench::long_since(server(), Config::default()).await;
-    put_pool(&bench, &[(1, "web-1")]);
+    put_running(&bench, &[(1, "web-1")]);
     put_neighbour(&bench, POOL);
-    run_pod(&bench, "web-1", 1);
     seconds(1).await;
     let births = bench.on_events(Match::watch("pods")).name("web-1");
     let births = births.kind(ChangeKind::Added).hold();
@@ -59,32 +56,26 @@ async fn a_successor_that_never_ran_leaves_the_rows_to_be_freed() {
     let bench = Bench::start(running(&[(1, "web-1")])).await;
     seconds(1).await;
     bench.end(["web-1"]);
-    bench.put(fixtures::pod(NS, "web-1").uid(B).networks("default/net"));
+    let young = fixtures::pod(NS, "web-1").uid(SECOND);
+    bench.put(young.networks("default/net"));
     seconds(10).await;
     bench.kubelet().force_delete(NS, "web-1");
     seconds(7200).await;
-    assert_eq!(
-        bench.rows(POOL),
-        Vec::<String>::new(),
-        "\n{}",
-        bench.requests()
-    );
+    no_rows(&bench, POOL);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_successor_on_a_whereabouts_default_network_keeps_its_row() {
     let server = server();
     put_pool(&server, &[(1, "web-1")]);
-    let a = || {
-        fixtures::pod(NS, "web-1")
-            .node("node-1")
-            .annotation("v1.multus-cni.io/default-network", "default/net")
-    };
-    server.put(a().reports("default/net", "net1", &["10.0.0.1"]).running());
+    let a = fixtures::pod(NS, "web-1").node("node-1");
+    let a = a.annotation("v1.multus-cni.io/default-network", "default/net");
+    let reports = a.clone().reports("default/net", "net1", &["10.0.0.1"]);
+    server.put(reports.running());
     let bench = Bench::start(server).await;
     seconds(1).await;
     bench.end(["web-1"]);
-    bench.put(a().uid(B));
+    bench.put(a.uid(SECOND));
     adopt(&bench, POOL, "1");
     seconds(1).await;
     bench.kubelet().force_delete(NS, "web-1");
@@ -96,15 +87,10 @@ async fn a_successor_on_a_whereabouts_default_network_keeps_its_row() {
 async fn a_job_of_another_api_group_may_come_back_under_its_name() {
     let server = server();
     put_pool(&server, &[(1, "web-1")]);
-    server.put(
-        reporting("web-1", 1)
-            .owner("Job", "web")
-            .with(|p| {
-                p["metadata"]["ownerReferences"][0]["apiVersion"] =
-                    "batch.volcano.sh/v1alpha1".into();
-            })
-            .running(),
-    );
+    let pod = reporting("web-1", 1).owner("Job", "web").with(|pod| {
+        pod["metadata"]["ownerReferences"][0]["apiVersion"] = "batch.volcano.sh/v1alpha1".into();
+    });
+    server.put(pod.running());
     let bench = Bench::start(server).await;
     seconds(1).await;
     bench.end(["web-1"]);
@@ -125,41 +111,21 @@ async fn not_being_allowed_costs_no_retries() {
     assert_eq!(bench.counted("retries_exhausted"), 0);
     rule.remove();
     seconds(3600).await;
-    assert_eq!(
-        bench.rows(POOL),
-        Vec::<String>::new(),
-        "\n{}",
-        bench.requests()
-    );
+    no_rows(&bench, POOL);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_slice_that_was_cut_after_the_last_list_is_found() {
-    let server = testkit::Server::new();
-    let ipam = json!({"type": "whereabouts", "range": "10.8.0.0/16", "node_slice_size": "/24", "network_name": "sliced"});
-    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
-    server.put(fixtures::node_slice_pool(
-        "kube-system",
-        "sliced",
-        "10.8.0.0/16",
-        "/24",
-        &[("node-1", "10.8.3.0/24")],
-    ));
+    let server = Server::new();
+    put_sliced(&server, "net");
+    let slices = [("node-1", "10.8.3.0/24"), ("node-2", "10.8.4.0/24")];
+    put_slices(&server, "kube-system", &slices[..1]);
     let bench = Bench::start(server).await;
     let put = |node: &str, range: &str, pod: &str, ip: &str| {
         let name = format!("sliced-{node}-{}", range.replace('/', "-"));
-        bench.put(
-            fixtures::pool(NS, range)
-                .name(&name)
-                .row_of(1, &format!("default/{pod}")),
-        );
-        bench.put(
-            fixtures::pod(NS, pod)
-                .node(node)
-                .networks("net")
-                .reports("default/net", "net1", &[ip])
-                .running(),
-        );
+        let pool = fixtures::pool(NS, range).name(&name);
+        bench.put(pool.row_of(1, &format!("default/{pod}")));
+        bench.put(on_net("net", pod, ip).node(node).running());
         name
     };
     let one = put("node-1", "10.8.3.0/24", "web-0", "10.8.3.1");
@@ -167,23 +133,12 @@ async fn a_slice_that_was_cut_after_the_last_list_is_found() {
     bench.end(["web-0"]);
     bench.wait_rows(&one, &[]).await;
     seconds(60).await;
-    bench.put(fixtures::node_slice_pool(
-        "kube-system",
-        "sliced",
-        "10.8.0.0/16",
-        "/24",
-        &[("node-1", "10.8.3.0/24"), ("node-2", "10.8.4.0/24")],
-    ));
+    put_slices(&bench, "kube-system", &slices);
     let two = put("node-2", "10.8.4.0/24", "web-1", "10.8.4.1");
     seconds(60).await;
     bench.end(["web-1"]);
     seconds(7200).await;
-    assert_eq!(
-        bench.rows(&two),
-        Vec::<String>::new(),
-        "\n{}",
-        bench.requests()
-    );
+    no_rows(&bench, &two);
 }
 
 #[tokio::test(start_paused = true)]
@@ -192,12 +147,11 @@ async fn what_was_begun_is_ended_though_its_definition_is_gone() {
     seconds(1).await;
     bench.on(Match::patch(ORIP)).once().after(|s| async move {
         s.on(Match::get("pods")).once().fail(503);
-        s.delete("network-attachment-definitions", NS, "net");
+        s.delete(NADS, NS, "net");
     });
     bench.end(["web-1"]);
     seconds(7200).await;
-    let left: Vec<_> = bench.list(ORIP).iter().map(|r| r["spec"].clone()).collect();
-    assert!(left.is_empty(), "{left:?}\n{}", bench.requests());
+    no_reservations(&bench);
 }
 
 #[tokio::test(start_paused = true)]
@@ -228,6 +182,5 @@ async fn a_bare_404_is_no_word_about_a_reservation() {
     bench.on(Match::delete(ORIP)).once().fail(404);
     bench.end(["web-1"]);
     seconds(7200).await;
-    let left: Vec<_> = bench.list(ORIP).iter().map(|r| r["spec"].clone()).collect();
-    assert!(left.is_empty(), "{left:?}\n{}", bench.requests());
+    no_reservations(&bench);
 }

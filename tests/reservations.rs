@@ -1,19 +1,7 @@
 //! The reservations of freed rows: found by parsing, claimed, proven, deleted (docs/safety.md).
 
-use std::time::Duration;
-
-use crate::common::{
-    Bench, NS, ORIP, POOL, nodes::second, put_crowd, put_pool, put_row, reporting, reserve,
-    run_pod, running, seconds, seldom, server,
-};
-use ipgc::{
-    config::Config,
-    core::reservation::{CLAIM_ANNOTATION, CLAIMED_PODREF},
-};
-use rstest::rstest;
-use serde_json::{Value, json};
-use testkit::{Match, Server, Verb, fixtures};
-use tokio::time::Instant;
+use crate::prelude::*;
+use ipgc::core::reservation::{CLAIM_ANNOTATION, CLAIMED_PODREF};
 
 /// Seconds from a claim to the DELETE.
 const ADD: u64 = 120;
@@ -35,18 +23,10 @@ fn reserved(server: &Server, name: &str) -> Option<Value> {
     server.get(ORIP, NS, name)
 }
 
-fn podref(server: &Server, name: &str) -> String {
-    let reservation = reserved(server, name).unwrap_or_default();
-    reservation["spec"]["podref"]
-        .as_str()
-        .unwrap_or_default()
-        .to_owned()
-}
-
 /// The requests of the collector about pods, rows and reservations, in order.
 fn steps(bench: &Bench) -> Vec<&'static str> {
     let requests = bench.sent(Match::any());
-    let step = |r: &testkit::Request| match (r.verb, r.resource.as_str()) {
+    let step = |r: &Request| match (r.verb, r.resource.as_str()) {
         (Verb::Get | Verb::List, "pods") => Some("prove"),
         (Verb::Patch, "ippools") => Some("free"),
         (Verb::Patch, ORIP) => Some("patch"),
@@ -198,20 +178,15 @@ async fn what_is_not_the_rows_is_not_touched(
     #[case] name: &str,
     #[case] podref: &str,
     #[case] interface: &str,
-    #[values(1, 12)] pods: u64,
+    #[values(1, 12)] pods: usize,
 ) {
     let server = server();
-    let names: Vec<String> = (1..=pods).map(|n| format!("web-{n}")).collect();
-    let rows: Vec<_> = (1..).zip(names.iter().map(String::as_str)).collect();
-    put_pool(&server, &rows);
-    for (offset, name) in &rows {
-        run_pod(&server, name, *offset);
+    let names = put_crowd(&server, pods);
+    for offset in 1..=pods {
         // Gathered in one turn, many are looked up in a list.
         server.delete(ORIP, NS, &format!("10.0.0.{offset}"));
     }
-    server
-        .on(Match::get("ippools"))
-        .delay(Duration::from_millis(100));
+    slow(&server, Match::get("ippools"), 100);
     let bench = following(server).await;
     // Sweeps would find it without a row, and free it in its time.
     let reservation = fixtures::reservation(NS, name, podref, interface);
@@ -230,15 +205,12 @@ async fn what_is_not_the_rows_is_not_touched(
 #[tokio::test(start_paused = true)]
 async fn a_reservation_without_a_podref_goes_with_the_row_of_its_sandbox(
     #[values(false, true)] is_its: bool,
-    #[values(1, 12)] pods: u64,
+    #[values(1, 12)] pods: usize,
 ) {
     let server = server();
-    let names: Vec<String> = (1..=pods).map(|n| format!("web-{n}")).collect();
-    let rows: Vec<_> = (1..).zip(names.iter().map(String::as_str)).collect();
-    put_pool(&server, &rows);
+    let names = put_crowd(&server, pods);
     let pool = server.get("ippools", NS, POOL).unwrap();
-    for (offset, name) in &rows {
-        run_pod(&server, name, *offset);
+    for offset in 1..=pods {
         let id = &pool["spec"]["allocations"][offset.to_string()]["id"];
         server.edit(ORIP, NS, &format!("10.0.0.{offset}"), |it| {
             it["spec"] = json!({ "containerid": id });
@@ -247,9 +219,7 @@ async fn a_reservation_without_a_podref_goes_with_the_row_of_its_sandbox(
             }
         });
     }
-    server
-        .on(Match::get("ippools"))
-        .delay(Duration::from_millis(100));
+    slow(&server, Match::get("ippools"), 100);
     let bench = following(server).await;
     bench.end(&names);
     seconds(60).await;
@@ -306,30 +276,24 @@ async fn every_spelling_is_found(
     #[values(1, 12)] pods: u64,
 ) {
     let server = Server::new();
-    let mut ipam = json!({ "type": "whereabouts", "range": range });
     let mut pool = fixtures::pool(NS, range);
-    if !network.is_empty() {
-        ipam["network_name"] = network.into();
+    if network.is_empty() {
+        server.put(fixtures::nad(NS, "net", range));
+    } else {
+        put_network(&server, "net", network, range);
         pool = pool.network_name(network);
     }
-    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
     pool = pool.row(offset, &fixtures::sandbox(1), "default/web-1", "net1");
     reserve(&server, name, "web-1");
-    let pod = |name: &str, ip: &str| {
-        let pod = fixtures::pod(NS, name).node("n").networks("default/net");
-        pod.reports("default/net", "net1", &[ip]).running().build()
-    };
-    server.put(pod("web-1", address));
+    server.put(on_net("net", "web-1", address).running());
     for n in 2..=pods {
         let podref = format!("default/web-{n}");
         pool = pool.row(100 + n, &fixtures::sandbox(n), &podref, "net1");
-        server.put(pod(&format!("web-{n}"), "192.0.2.1"));
+        server.put(on_net("net", &format!("web-{n}"), "192.0.2.1").running());
     }
     let pool = server.put(pool);
     let pool = pool["metadata"]["name"].as_str().unwrap();
-    server
-        .on(Match::get("ippools"))
-        .delay(Duration::from_millis(100));
+    slow(&server, Match::get("ippools"), 100);
     let bench = following(server).await;
     let names: Vec<String> = (1..=pods).map(|n| format!("web-{n}")).collect();
     bench.end(&names);
@@ -347,9 +311,7 @@ async fn every_spelling_is_found(
 async fn many_are_looked_up_in_one_list() {
     let server = server();
     let names = put_crowd(&server, 30);
-    server
-        .on(Match::get("ippools"))
-        .delay(Duration::from_millis(100));
+    slow(&server, Match::get("ippools"), 100);
     let bench = following(server).await;
     bench.end(&names);
     seconds(60).await;
@@ -388,13 +350,11 @@ async fn a_delete_names_uid_and_version_and_spares_what_changed() {
 #[tokio::test(start_paused = true)]
 async fn a_reservation_that_was_made_anew_is_not_deleted() {
     let bench = one().await;
-    bench
-        .on(Match::delete(ORIP))
-        .once()
-        .before(|server| async move {
-            server.delete(ORIP, NS, "10.0.0.1");
-            reserve(&server, "10.0.0.1", "other");
-        });
+    let delete = bench.on(Match::delete(ORIP)).once();
+    delete.before(|server| async move {
+        server.delete(ORIP, NS, "10.0.0.1");
+        reserve(&server, "10.0.0.1", "other");
+    });
     bench.end(["web-1"]);
     seconds(60 + ADD).await;
     assert_eq!(podref(&bench, "10.0.0.1"), "default/other");
@@ -461,27 +421,13 @@ async fn without_reservations_there_is_nothing_to_do() {
 #[tokio::test(start_paused = true)]
 async fn each_delete_follows_its_proof_within_two_seconds(#[case] owner: &str) {
     let server = Server::new();
-    server.put(fixtures::nad(NS, "net", "10.0.0.0/16"));
-    let names: Vec<String> = (1..=1_000).map(|n| format!("web-{n}")).collect();
-    let mut pool = fixtures::pool(NS, "10.0.0.0/16");
-    for (n, name) in (1..).zip(&names) {
-        let address = format!("10.0.{}.{}", n / 256, n % 256);
-        let podref = format!("{NS}/{name}");
-        pool = pool.row_of(n, &podref);
-        server.put(fixtures::reservation(NS, &address, &podref, "net1"));
-        let pod = fixtures::pod(NS, name)
-            .node("n")
-            .networks("default/net")
-            .owner(owner, "web");
-        server.put(pod.reports("default/net", "net1", &[&address]).running());
+    let names: Vec<_> = (1..=1_000).map(|n| format!("web-{n}")).collect();
+    let addresses = put_many(&server, 0, "net", owner, &names);
+    for (address, name) in addresses.iter().zip(&names) {
+        reserve(&server, address, name);
     }
-    server.put(pool);
-    server
-        .on(Match::writes(ORIP))
-        .delay(Duration::from_millis(100));
-    server
-        .on(Match::get("ippools"))
-        .delay(Duration::from_millis(100));
+    slow(&server, Match::writes(ORIP), 100);
+    slow(&server, Match::get("ippools"), 100);
     let bench = Bench::long_since(server, Config::default()).await;
     bench.end(&names);
     let ended = Instant::now();
@@ -489,11 +435,7 @@ async fn each_delete_follows_its_proof_within_two_seconds(#[case] owner: &str) {
         .wait_until(Duration::from_secs(120 + ADD), |s| s.count(ORIP) == 0)
         .await;
     assert!(gone, "{} left", bench.reservations().len());
-    assert!(
-        ended.elapsed() < Duration::from_secs(60 + ADD),
-        "{:?}",
-        ended.elapsed()
-    );
+    assert!(ended.elapsed().as_secs() < 60 + ADD);
     let requests = bench.sent(Match::any());
     let (mut proof, mut longest) = (ended, Duration::ZERO);
     for request in &requests {

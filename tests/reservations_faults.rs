@@ -1,13 +1,6 @@
 //! Reservations while requests fail: nothing is deleted without a proof, and nothing is forgotten.
 
-use std::time::Duration;
-
-use crate::common::{
-    Bench, NS, ORIP, POOL, nodes::second, put_crowd, running, seconds, seldom, server,
-};
-use ipgc::config::Config;
-use rstest::rstest;
-use testkit::{Failure, Match};
+use crate::prelude::*;
 
 const FAILED: &str = "Warning IPAddressGarbageCollectionFailed failed to garbage collect addresses for pod default/web-1";
 
@@ -16,16 +9,20 @@ async fn one() -> Bench {
     one_with(Config::default()).await
 }
 
-/// Without the wait for ADDs that are at work, which is not the subject here.
-fn at_once(mut config: Config) -> Config {
-    config.policy.add_budget = Duration::ZERO;
-    config
-}
-
 async fn one_with(config: Config) -> Bench {
-    let bench = Bench::long_since(running(&[(1, "web-1")]), at_once(config)).await;
+    let bench = Bench::long_since(running(&[(1, "web-1")]), no_add(config)).await;
     seconds(1).await;
     bench
+}
+
+/// The requests of a step.
+fn requests(step: &str) -> Match {
+    match step {
+        "find" => Match::get(ORIP),
+        "claim" => Match::patch(ORIP),
+        "prove" => Match::get("pods"),
+        _ => Match::delete(ORIP),
+    }
 }
 
 /// Every step fails once, in every way, when the row is gone already.
@@ -33,25 +30,24 @@ async fn one_with(config: Config) -> Bench {
 #[tokio::test(start_paused = true)]
 async fn a_step_that_fails_is_tried_again_without_a_second_success(
     #[values("find", "claim", "prove", "delete")] step: &str,
-    #[values("409", "500", "broken", "hangs", "lost answer", "lost 503", "too many")] fault: &str,
+    #[values(
+        "409",
+        "500",
+        "broken",
+        "hang",
+        "done, then broken",
+        "done, then 503",
+        "too many"
+    )]
+    fault: &str,
 ) {
     let bench = one().await;
-    let (matcher, skip) = match step {
-        "find" => (Match::get(ORIP), 0),
-        "claim" => (Match::patch(ORIP), 0),
-        // The first proof is that of the row.
-        "prove" => (Match::get("pods"), 1),
-        _ => (Match::delete(ORIP), 0),
-    };
-    let on = bench.on(matcher).skip(skip).once();
+    // The first proof is that of the row.
+    let skip = usize::from(step == "prove");
+    let on = bench.on(requests(step)).skip(skip).once();
     let rule = match fault {
-        "409" => on.fail(409),
-        "500" => on.fail(500),
-        "broken" => on.disconnect(),
-        "hangs" => on.hang(),
-        "lost answer" => on.apply_then_disconnect(),
-        "lost 503" => on.apply_then_answer(Failure::of_code(503)),
-        _ => on.answer(Failure::too_many_requests(3)),
+        "too many" => on.answer(Failure::too_many_requests(3)),
+        _ => strike(on, fault),
     };
     bench.end(["web-1"]);
     bench.wait_rows(POOL, &[]).await;
@@ -95,11 +91,7 @@ async fn a_refusal_waits_until_it_is_mended(
 ) {
     let bench = one().await;
     let shut = bench.running.vitals.shut.clone();
-    let matcher = match step {
-        "find" => Match::get(ORIP),
-        "claim" => Match::patch(ORIP),
-        _ => Match::delete(ORIP),
-    };
+    let matcher = requests(step);
     let rule = if code == 401 {
         // An unknown account may not ask for rights either.
         let reviews = Match::create("selfsubjectaccessreviews");
@@ -113,11 +105,8 @@ async fn a_refusal_waits_until_it_is_mended(
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
     assert_eq!(bench.reservations(), ["10.0.0.1"]);
     assert!(shut.borrow().is_some());
-    assert!(
-        (10..=40).contains(&rule.hits()),
-        "{} in ten minutes",
-        rule.hits()
-    );
+    let hits = rule.hits();
+    assert!((10..=40).contains(&hits), "{hits} in ten minutes");
     assert_eq!(bench.counted("retries_exhausted"), 0);
     rule.remove();
     seconds(40).await;
@@ -136,16 +125,13 @@ async fn a_claim_that_is_done_late_does_not_hit_a_successor() {
     let late = bench.on(Match::patch(ORIP)).once();
     late.apply_late(Duration::from_secs(30));
     // The second claim; the first is settled by the rule above.
-    bench
-        .on(Match::patch(ORIP))
-        .once()
-        .after(|server| async move {
-            server.put(second("web-1", 1));
-        });
+    let next = bench.on(Match::patch(ORIP)).once();
+    next.after(|server| async move {
+        server.put(second("web-1", 1));
+    });
     bench.end(["web-1"]);
     seconds(600).await;
-    let left = bench.get(ORIP, NS, "10.0.0.1").unwrap();
-    assert_eq!(left["spec"]["podref"], "default/web-1");
+    assert_eq!(podref(&bench, "10.0.0.1"), "default/web-1");
 }
 
 /// One that fails for good keeps none of the others.
@@ -154,7 +140,7 @@ async fn one_bad_reservation_keeps_no_other() {
     let server = server();
     let names = put_crowd(&server, 12);
     server.on(Match::writes(ORIP).name("10.0.0.7")).fail(500);
-    let bench = Bench::long_since(server, at_once(Config::default())).await;
+    let bench = Bench::long_since(server, no_add(Config::default())).await;
     seconds(1).await;
     bench.end(&names);
     seconds(60).await;
@@ -162,14 +148,9 @@ async fn one_bad_reservation_keeps_no_other() {
     assert_eq!(bench.reservations(), ["10.0.0.7"]);
     // Of the item, and of the sweep that it asked for.
     assert!((1..=2).contains(&bench.counted("retries_exhausted")));
-    assert_eq!(
-        bench
-            .events("Pod")
-            .iter()
-            .filter(|e| e.starts_with("Warning"))
-            .count(),
-        1
-    );
+    let events = bench.events("Pod");
+    let warnings = events.iter().filter(|event| event.starts_with("Warning"));
+    assert_eq!(warnings.count(), 1);
 }
 
 /// However often the server asks for patience, and at whichever step.
@@ -177,21 +158,14 @@ async fn one_bad_reservation_keeps_no_other() {
 #[tokio::test(start_paused = true)]
 async fn retry_after_is_waited_for(#[values("find", "claim", "delete")] step: &str) {
     let bench = one_with(seldom()).await;
-    let matcher = || match step {
-        "find" => Match::get(ORIP),
-        "claim" => Match::patch(ORIP),
-        _ => Match::delete(ORIP),
-    };
-    let rule = bench.on(matcher()).times(2);
+    let rule = bench.on(requests(step)).times(2);
     rule.answer(Failure::too_many_requests(17));
     bench.end(["web-1"]);
     seconds(60).await;
     assert_eq!(bench.reservations(), Vec::<String>::new());
-    let sent = bench.sent(matcher());
-    let at: Vec<_> = sent.iter().map(|request| request.at).collect();
-    assert_eq!(at.len(), 3);
-    for pair in at.windows(2) {
-        let wait = pair[1] - pair[0];
+    let waits = gaps(&bench.sent(requests(step)));
+    assert_eq!(waits.len(), 2);
+    for wait in waits {
         assert!((17..19).contains(&wait.as_secs()), "{wait:?}");
     }
 }

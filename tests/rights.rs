@@ -2,14 +2,8 @@
 //!
 //! That a right is missing when `ipgc run` starts is exit code 2 (e2e/tests/scenarios/rights.rs, on the real server).
 
-use crate::common::{
-    Bench, NS, POOL, log::Log, nodes::live_node, put_crowd, put_row, run_pod, seconds, server,
-};
-use ipgc::{
-    access::{Right, Scope},
-    config::Config,
-};
-use testkit::Match;
+use crate::prelude::*;
+use ipgc::access::{Right, Scope};
 
 const LEASE_NAMESPACE: &str = "ipgc-system";
 
@@ -31,7 +25,7 @@ async fn live_on(bench: &Bench) {
     bench.end(["web-1", "web-2", "web-3", "web-4", "web-5", "web-6"]);
     bench.delete("pods", NS, "web-7");
     put_row(bench, 99, "gone", 99);
-    for kind in ["pods", "nodes", "network-attachment-definitions"] {
+    for kind in ["pods", "nodes", NADS] {
         bench.on(Match::watch(kind)).once().fail(410);
         bench.cut_watches(kind);
     }
@@ -82,10 +76,7 @@ async fn with_all_rights_nothing_is_refused() {
     put_crowd(&server, 8);
     run_pod(&server, "other", 20);
     let _beat = live_node(&server, "node-1");
-    let config = Config {
-        lease_namespace: Some(LEASE_NAMESPACE.to_owned()),
-        ..Config::default()
-    };
+    let config = Config::default().with(|it| it.lease_namespace = Some(LEASE_NAMESPACE.to_owned()));
     let bench = Bench::long_since(server, config).await;
     live_on(&bench).await;
     assert_eq!(bench.rows(POOL), ["8"]);

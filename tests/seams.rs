@@ -1,18 +1,8 @@
 //! Where two mends meet: a slice that rows disprove and its reservations, nodes of other pods and of static pods, a
 //! Lease that goes while all writes are paused, a name that left its network for one with the same number.
 
-use crate::common::{
-    Bench, NS, ORIP, POOL, launch,
-    nodes::{fall_silent, goes_after, live_node, run_on, stays, with_neighbour},
-    put_row, reporting, reserve, running, seconds, server,
-};
-use ipgc::{
-    config::Config,
-    leader::{LEASE, PAUSE_ANNOTATION},
-};
-use rstest::rstest;
-use serde_json::json;
-use testkit::{Match, Server, fixtures};
+use crate::prelude::*;
+use ipgc::leader::{LEASE, PAUSE_ANNOTATION};
 
 const SLICE: &str = "sliced-node-1-10.8.1.0-24";
 
@@ -20,16 +10,9 @@ const SLICE: &str = "sliced-node-1-10.8.1.0-24";
 /// `disproved`, that is on `node-2`.
 fn slice_room(disproved: bool, hold: bool, owner: Option<&str>) -> Server {
     let server = server();
-    let ipam = json!({"type": "whereabouts", "range": "10.8.0.0/16", "node_slice_size": "/24", "network_name": "sliced"});
-    server.put(fixtures::nad_with_ipam(NS, "sliced", &ipam));
+    put_sliced(&server, "sliced");
     let slices = [("node-1", "10.8.1.0/24"), ("node-2", "10.8.2.0/24")];
-    server.put(fixtures::node_slice_pool(
-        NS,
-        "sliced",
-        "10.8.0.0/16",
-        "/24",
-        &slices,
-    ));
+    put_slices(&server, NS, &slices);
     let mut pool = fixtures::pool(NS, "10.8.1.0/24")
         .name(SLICE)
         .row_of(5, "default/dead")
@@ -41,20 +24,21 @@ fn slice_room(disproved: bool, hold: bool, owner: Option<&str>) -> Server {
     reserve(&server, "sliced-10.8.1.5", "dead");
     reserve(&server, "sliced-10.8.1.6", "web-0");
     if let Some(owner) = owner {
-        let pod = fixtures::pod(NS, "dead")
-            .node("node-1")
-            .networks("default/sliced")
-            .reports("default/sliced", "net1", &["10.8.1.5"])
-            .owner(owner, "x");
+        let pod = on_net("sliced", "dead", "10.8.1.5").owner(owner, "x");
         server.put(pod.running());
     }
     // Moved from node-1 to node-2, and starting there.
     let node = if disproved { "node-2" } else { "node-1" };
-    let pod = fixtures::pod(NS, "web-0")
-        .node(node)
-        .networks("default/sliced");
+    let pod = asking("web-0").node(node).networks("default/sliced");
     server.put(pod.status(fixtures::starting_status()));
     server
+}
+
+/// The same, with both nodes at work and a collector.
+async fn slice_bench(disproved: bool, hold: bool, owner: Option<&str>) -> (Bench, [Beat; 2]) {
+    let server = slice_room(disproved, hold, owner);
+    let beats = ["node-1", "node-2"].map(|node| live_node(&server, node));
+    (Bench::long_since(server, Config::default()).await, beats)
 }
 
 /// The pool is held by a person, so its row stays, and so does the reservation.
@@ -63,9 +47,7 @@ fn slice_room(disproved: bool, hold: bool, owner: Option<&str>) -> Server {
 #[case::disproved(true)]
 #[tokio::test(start_paused = true)]
 async fn the_reservation_of_a_row_in_a_held_slice_stays(#[case] disproved: bool) {
-    let server = slice_room(disproved, true, Some("ReplicaSet"));
-    let _beats = ["node-1", "node-2"].map(|n| live_node(&server, n));
-    let bench = Bench::long_since(server, Config::default()).await;
+    let (bench, _beats) = slice_bench(disproved, true, Some("ReplicaSet")).await;
     bench.end(["dead"]);
     seconds(7_200).await;
     assert_eq!(bench.rows(SLICE), ["5", "6"]);
@@ -78,9 +60,7 @@ async fn the_reservation_of_a_row_in_a_held_slice_stays(#[case] disproved: bool)
 #[case::disproved(true)]
 #[tokio::test(start_paused = true)]
 async fn the_reservation_of_a_row_in_a_held_slice_is_not_claimed(#[case] disproved: bool) {
-    let server = slice_room(disproved, true, None);
-    let _beats = ["node-1", "node-2"].map(|n| live_node(&server, n));
-    let bench = Bench::long_since(server, Config::default()).await;
+    let (bench, _beats) = slice_bench(disproved, true, None).await;
     seconds(7_200).await;
     assert_eq!(bench.rows(SLICE), ["5", "6"]);
     assert!(bench.sent(Match::patch(ORIP)).is_empty());
@@ -92,9 +72,7 @@ async fn the_reservation_of_a_row_in_a_held_slice_is_not_claimed(#[case] disprov
 #[case::disproved(true)]
 #[tokio::test(start_paused = true)]
 async fn the_reservation_of_a_row_that_admission_keeps_stays(#[case] disproved: bool) {
-    let server = slice_room(disproved, false, Some("ReplicaSet"));
-    let _beats = ["node-1", "node-2"].map(|n| live_node(&server, n));
-    let bench = Bench::long_since(server, Config::default()).await;
+    let (bench, _beats) = slice_bench(disproved, false, Some("ReplicaSet")).await;
     let refused = bench.on(Match::patch("ippools")).fail(400);
     bench.end(["dead"]);
     seconds(3_600).await;
@@ -112,12 +90,8 @@ async fn the_node_of_another_pod_is_read_in_the_proof(#[case] dead: bool) {
     let server = with_neighbour(&[(1, "p")]);
     let _beats = ["node-1", "node-2"].map(|n| live_node(&server, n));
     run_on(&server, "node-1", "q", 1);
-    server.put(
-        reporting("p", 1)
-            .node("node-2")
-            .owner("ReplicaSet", "ps")
-            .running(),
-    );
+    let p = reporting("p", 1).node("node-2").owner("ReplicaSet", "ps");
+    server.put(p.running());
     let bench = Bench::long_since(server, Config::default()).await;
     if dead {
         bench.on_events(Match::watch("nodes")).lose();
@@ -144,61 +118,43 @@ async fn an_address_that_del_gave_back_is_not_held_for_the_pod_before(
     let _other = live_node(&server, "node-2");
     let mut q = reporting("q", 1).node("node-1");
     for n in 1..interfaces {
-        q = q.reports(
-            "default/other",
-            &format!("net{}", n + 1),
-            &[&format!("10.9.0.{n}")],
-        );
+        let interface = format!("net{}", n + 1);
+        q = q.reports("default/other", &interface, &[&format!("10.9.0.{n}")]);
     }
     server.put(q.owner("ReplicaSet", "qs").running());
     let bench = Bench::long_since(server, Config::default()).await;
     bench.kubelet().force_delete(NS, "q");
     seconds(5).await;
     // DEL; then a pod is born, and ADD gives it the address.
-    let p = || reporting("p", 1).node("node-2").owner("ReplicaSet", "ps");
-    let young = fixtures::pod(NS, "p")
-        .node("node-2")
-        .networks("default/net");
-    let young = young.owner("ReplicaSet", "ps");
+    let p = reporting("p", 1).node("node-2").owner("ReplicaSet", "ps");
+    let young = asking("p").node("node-2").owner("ReplicaSet", "ps");
     bench.put(young.status(fixtures::starting_status()));
     seconds(1).await;
     put_row(&bench, 1, "p", 77);
-    bench.put(p().running());
+    bench.put(p.running());
     seconds(60).await;
     if silent {
         fall_silent(&bench, "node-1", beat);
     }
     seconds(30).await;
     bench.end(["p"]);
-    let after = goes_after(&bench, POOL, "1", 20_000).await;
-    assert!(after < 10, "{after}");
+    goes_in(&bench, POOL, "1", 0..=9).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_deleted_ends_the_pause() {
     let server = running(&[(1, "web-1")]);
-    let config = Config {
-        lease_namespace: Some("ipgc-system".into()),
-        ..Config::default()
-    };
+    let config = Config::default().with(|it| it.lease_namespace = Some("ipgc-system".into()));
     let mut running = launch(&server, config);
     assert!(running.ready().await);
     seconds(10).await;
     assert!(running.vitals.is_leader());
-    let ns = server
-        .list("leases")
-        .iter()
-        .find(|l| l["metadata"]["name"] == LEASE)
-        .unwrap()["metadata"]["namespace"]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    server.edit("leases", &ns, LEASE, |l| {
+    server.edit("leases", "ipgc-system", LEASE, |l| {
         l["metadata"]["annotations"] = json!({ PAUSE_ANNOTATION: "" });
     });
     seconds(20).await;
     assert!(!running.vitals.is_leader());
-    server.delete("leases", &ns, LEASE);
+    assert!(server.delete("leases", "ipgc-system", LEASE).is_some());
     seconds(3_600).await;
     assert!(
         running.vitals.is_leader(),
@@ -239,27 +195,19 @@ async fn the_node_of_a_static_pod_is_read_in_the_proof(#[case] dead: bool, #[cas
 async fn the_reservation_of_a_network_that_a_name_left_goes(#[case] overlapping: bool) {
     let server = server();
     for net in ["blue", "red"] {
-        let ipam = json!({"type": "whereabouts", "range": "10.0.0.0/24", "network_name": net});
-        server.put(fixtures::nad_with_ipam(NS, net, &ipam));
+        put_network(&server, net, net, RANGE);
     }
-    server.put(fixtures::pool(NS, "10.0.0.0/24").network_name("blue"));
+    server.put(fixtures::pool(NS, RANGE).network_name("blue"));
     if overlapping {
         server.put(fixtures::pool(NS, "10.0.0.0/16").network_name("blue"));
     }
-    server.put(
-        fixtures::pool(NS, "10.0.0.0/24")
-            .network_name("red")
-            .row_of(1, "default/web-0"),
-    );
+    let red = fixtures::pool(NS, RANGE).network_name("red");
+    server.put(red.row_of(1, "default/web-0"));
     for net in ["blue", "red"] {
         reserve(&server, &format!("{net}-10.0.0.1"), "web-0");
     }
     let _beat = live_node(&server, "node-1");
-    let pod = fixtures::pod(NS, "web-0")
-        .node("node-1")
-        .networks("default/red")
-        .reports("default/red", "net1", &["10.0.0.1"]);
-    server.put(pod.running());
+    server.put(on_net("red", "web-0", "10.0.0.1").running());
     let bench = Bench::with(server, Config::default()).await;
     seconds(4 * 3_600).await;
     assert_eq!(bench.reservations(), ["red-10.0.0.1"]);

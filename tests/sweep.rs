@@ -1,16 +1,8 @@
 //! The sweep: rows that leaked while ipgc did not run, when a sweep begins, the rows that it passes over, and that
 //! nothing stops it.
 
-use std::time::Duration;
-
-use crate::common::{
-    Bench, NS, POOL,
-    nodes::{NEIGHBOUR, W, goes_after, neighbour_goes, put_neighbour, second},
-    put_leak, put_pool, put_row, put_row_on, reporting, run_pod, running, seconds, seldom, server,
-};
-use ipgc::{config::Config, core::judge::Word};
-use serde_json::json;
-use testkit::{Match, Server, fixtures, pods::Kubelet};
+use crate::prelude::*;
+use ipgc::core::judge::Word;
 
 /// Sweeps of the collector: each lists the slices once.
 fn sweeps(bench: &Bench) -> usize {
@@ -53,16 +45,9 @@ async fn at_intervals() {
 #[tokio::test(start_paused = true)]
 async fn after_a_relist_at_once() {
     let bench = Bench::long_since(room(), Config::default()).await;
-    let rare = Config {
-        sweep_interval: Duration::from_secs(86_400),
-        ..Config::default()
-    };
-    let server = bench.server.clone();
-    bench.stop().await;
-    let bench = Bench::long_since(server, rare).await;
-    let gap = bench.on(Match::watch("pods")).fail(503);
-    bench.cut_watches("pods");
-    seconds(1).await;
+    let rare = Config::default().with(|it| it.sweep_interval = Duration::from_secs(86_400));
+    let bench = Bench::long_since(bench.stop().await, rare).await;
+    let gap = bench.gap().await;
     put_pool(&bench, &[(5, "born-and-killed"), (2, "alive")]);
     bench.compact();
     gap.remove();
@@ -134,7 +119,7 @@ async fn an_api_server_that_is_away_is_no_reason_for_a_restart() {
 async fn a_server_that_starts_late_is_waited_for() {
     let server = room();
     let away = server.on(Match::any()).disconnect();
-    let mut running = crate::common::launch(&server, Config::default());
+    let mut running = launch(&server, Config::default());
     for _ in 0..48 {
         seconds(300).await;
         assert!(running.vitals.is_alive());
@@ -167,8 +152,7 @@ async fn completed_pods_that_stay() {
         run_pod(&bench, "web-0", 1);
         seconds(600).await;
         bench.kubelet().complete_pod(NS, "web-0", phase);
-        let waited = goes_after(&bench, POOL, "1", 900).await;
-        assert!(waited >= 120, "{phase}: grace is 120 s, it was {waited}");
+        goes_in(&bench, POOL, "1", 120..=900).await;
         assert_eq!(bench.count("pods"), 2);
         seconds(122).await;
         assert_eq!(bench.reservations(), ["10.0.0.2"]);
@@ -245,20 +229,13 @@ async fn predecessor(interface: &str, down: u64) -> Bench {
     bench
 }
 
+#[rstest]
+#[case::without_an_interface("", W - 30, 1_200)]
+#[case::with_an_interface("net1", 595, 1_800)]
 #[tokio::test(start_paused = true)]
-async fn predecessors_row_without_an_interface() {
-    let bench = predecessor("", 30).await;
-    let waited = goes_after(&bench, POOL, "1", 1_200).await;
-    assert!(waited >= W - 30, "freed after {waited} s");
-    seconds(3_600).await;
-    assert_eq!(bench.rows(POOL), ["2", "7"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn predecessors_row_with_an_interface() {
-    let bench = predecessor("net1", 30).await;
-    let waited = goes_after(&bench, POOL, "1", 1_800).await;
-    assert!(waited >= 595, "freed after {waited} s of running");
+async fn predecessors_row(#[case] interface: &str, #[case] from: u64, #[case] to: u64) {
+    let bench = predecessor(interface, 30).await;
+    goes_in(&bench, POOL, "1", from..=to).await;
     seconds(3_600).await;
     assert_eq!(bench.rows(POOL), ["2", "7"]);
 }
@@ -269,14 +246,11 @@ async fn leftover_is_told_by_rows_in_another_pool() {
     let pool = fixtures::pool(NS, "10.1.0.0/24");
     server.put(pool.row(5, &fixtures::sandbox(5), "default/web-0", "net2"));
     // Row 1 is of another sandbox than the one row that the pod reports.
-    let pod = fixtures::pod(NS, "web-0")
-        .node("node-1")
-        .networks("default/net");
+    let pod = asking("web-0");
     let pod = pod.reports("default/net", "net2", &["10.1.0.5"]);
     server.put(pod.running());
     let bench = Bench::start(server).await;
-    let waited = goes_after(&bench, POOL, "1", 1_800).await;
-    assert!(waited >= 595, "freed after {waited} s");
+    goes_in(&bench, POOL, "1", 595..=1_800).await;
     seconds(3_600).await;
     assert_eq!(bench.rows(POOL), ["2"]);
     assert_eq!(bench.rows("10.1.0.0-24"), ["5"]);
@@ -287,11 +261,9 @@ async fn leftover_waits_longer_than_from_sweep_to_sweep() {
     let server = room();
     server.put(second("web-0", 9));
     put_row(&server, 9, "web-0", 9);
-    let mut config = Config::default();
-    config.policy.leftover_grace = Duration::from_secs(7_200);
+    let config = Config::default().with(|it| it.policy.leftover_grace = Duration::from_secs(7_200));
     let bench = Bench::with(server, config).await;
-    let waited = goes_after(&bench, POOL, "1", 7_900).await;
-    assert!(waited >= 7_190, "freed after {waited} s");
+    goes_in(&bench, POOL, "1", 7_190..=7_900).await;
     assert_eq!(bench.rows(POOL), ["2", "9"]);
 }
 
@@ -307,8 +279,7 @@ async fn mirror_pods() {
     seconds(3_600).await;
     assert_eq!(bench.rows(POOL), ["1", "2", "200"], "it is there");
     bench.end(["web-0", NEIGHBOUR]);
-    let waited = goes_after(&bench, POOL, "1", 1_800).await;
-    assert!(waited >= 595, "freed after {waited} s");
+    goes_in(&bench, POOL, "1", 595..=1_800).await;
     assert_eq!(bench.rows(POOL), ["2"]);
 }
 
@@ -331,27 +302,12 @@ async fn predecessor_is_known_as_such_however_long_its_pod_stays_pending() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_remembered_but_candidates() {
     let server = Server::new();
-    server.put(fixtures::nad(NS, "net", "10.0.0.0/16"));
-    let mut pool = fixtures::pool(NS, "10.0.0.0/16");
-    for n in 1..=2_007u64 {
-        let pod = format!("web-{n}");
-        pool = pool.row(
-            n,
-            &fixtures::sandbox(1_000 + n),
-            &format!("{NS}/{pod}"),
-            "net1",
-        );
-        // The last seven are nobody's.
-        if n <= 2_000 {
-            let address = format!("10.0.{}.{}", n / 256, n % 256);
-            let pod = fixtures::pod(NS, &pod)
-                .node("node-1")
-                .networks("default/net");
-            let pod = pod.reports("default/net", "net1", &[&address]);
-            server.put(pod.running());
-        }
+    let names: Vec<_> = (1..=2_000).map(|n| format!("web-{n}")).collect();
+    put_many(&server, 0, "net", "StatefulSet", &names);
+    // The last seven are nobody's.
+    for n in 2_001..=2_007 {
+        put_row_on(&server, "10.0.0.0-16", n, &format!("web-{n}"), "net1", n);
     }
-    server.put(pool);
     let bench = Bench::start(server).await;
     seconds(20).await;
     let report = bench.running.vitals.sweeps.borrow().report.clone();

@@ -2,12 +2,7 @@
 
 use std::ops::Range;
 
-use crate::common::{
-    Bench, NS,
-    nodes::{W, goes_after},
-    put_leak, seconds, server,
-};
-use testkit::{Match, Requests, Server, fixtures};
+use crate::prelude::*;
 
 /// At most this many bytes are in a page of pools, apart from one more pool.
 const PAGE: usize = 2_000_000;
@@ -58,45 +53,29 @@ async fn sweep(server: Server) -> Bench {
     bench
 }
 
+/// Pools of a megabyte come two to a page, and others not one by one: two, twice as many, and so on. Small pools before
+/// large ones make no huge page.
+#[rstest]
+#[case::large(&[(100..160, 100_000)], Some(7))]
+#[case::of_a_megabyte(&[(100..112, 1_000_000)], None)]
+#[case::small(&[(0..250, 10)], Some(8))]
+#[case::small_before_large(&[(100..105, 10), (110..170, 100_000)], None)]
 #[tokio::test(start_paused = true)]
-async fn large_pools_come_a_few_to_a_page() {
+async fn pools_come_a_few_to_a_page(
+    #[case] pools: &[(Range<u64>, usize)],
+    #[case] most_pages: Option<u64>,
+) {
     let server = server();
-    put_pools(&server, 100..160, 100_000);
+    let mut bytes = 0;
+    for (thirds, size) in pools {
+        put_pools(&server, thirds.clone(), *size);
+        bytes = bytes.max(*size);
+    }
     let bench = sweep(server).await;
     let sizes = sizes(&bench);
     let largest = sizes.iter().max().unwrap();
-    assert!(*largest <= PAGE + 101_000, "{sizes:?}");
-    // Nor one by one: two, twice as many, and so on to about twenty at a time.
-    let (sweeps, pages) = (bench.counted("sweeps_ended"), sizes.len());
-    assert!(pages as u64 <= 7 * (sweeps + 1), "{pages} in {sweeps}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn pools_of_a_megabyte_come_two_to_a_page() {
-    let server = server();
-    put_pools(&server, 100..112, 1_000_000);
-    let bench = sweep(server).await;
-    let sizes = sizes(&bench);
-    let largest = sizes.iter().max().unwrap();
-    assert!(*largest <= PAGE + 1_001_000, "{sizes:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn small_pools_come_by_the_hundred() {
-    let server = server();
-    put_pools(&server, 0..250, 10);
-    let bench = sweep(server).await;
-    let (sweeps, pages) = (bench.counted("sweeps_ended"), sizes(&bench).len());
-    assert!(pages as u64 <= 8 * (sweeps + 1), "{pages} in {sweeps}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn small_pools_before_large_ones_make_no_huge_page() {
-    let server = server();
-    put_pools(&server, 100..105, 10);
-    put_pools(&server, 110..170, 100_000);
-    let bench = sweep(server).await;
-    let sizes = sizes(&bench);
-    let largest = sizes.iter().max().unwrap();
-    assert!(*largest <= PAGE + 101_000, "{sizes:?}");
+    assert!(*largest <= PAGE + bytes + 1_000, "{sizes:?}");
+    let (sweeps, pages) = (bench.counted("sweeps_ended"), sizes.len() as u64);
+    let is_few = |most| pages <= most * (sweeps + 1);
+    assert!(most_pages.is_none_or(is_few), "{pages} in {sweeps}");
 }

@@ -1,25 +1,25 @@
 //! Reservations without a row: whose the sweep removes, and whose it leaves alone.
 
-use crate::common::{
-    Bench, NS, ORIP, POOL, RANGE,
-    nodes::{W, neighbour_goes, put_neighbour, second, silent_node},
-    on_net, put_pool, put_row, put_row_on, reserve, run_pod, running, seconds, server,
-};
-use ipgc::config::Config;
-use rstest::rstest;
-use serde_json::json;
-use testkit::{Match, Server, fixtures};
+use std::ops::RangeInclusive;
+
+use crate::prelude::*;
 
 /// `alive` uses row 2, with its reservation.
 fn room() -> Server {
     running(&[(2, "alive")])
 }
 
-/// Seconds until just these are left.
-async fn left_after(bench: &Bench, names: &[&str], at_most: u64) -> u64 {
-    for second in 0..=at_most {
+/// Just these are left within so many seconds.
+async fn left_after(bench: &Bench, names: &[&str], at_most: u64) {
+    left_in(bench, names, 0..=at_most).await;
+}
+
+/// Just these are left within these seconds, and not before them.
+async fn left_in(bench: &Bench, names: &[&str], within: RangeInclusive<u64>) {
+    for second in 0..=*within.end() {
         if bench.reservations() == names {
-            return second;
+            assert!(within.contains(&second), "deleted after {second} s");
+            return;
         }
         seconds(1).await;
     }
@@ -32,8 +32,7 @@ async fn of_a_pod_that_is_gone() {
     let server = room();
     reserve(&server, "10.0.0.9", "gone");
     let bench = Bench::start(server).await;
-    let waited = left_after(&bench, &["10.0.0.2"], 600).await;
-    assert!(waited >= W + 10, "deleted after {waited} s");
+    left_in(&bench, &["10.0.0.2"], W + 10..=600).await;
     // Claimed, proven, deleted.
     assert_eq!(bench.sent(Match::patch(ORIP).name("10.0.0.9")).len(), 1);
     seconds(3_600).await;
@@ -45,8 +44,7 @@ async fn of_a_live_pod_that_uses_another_address() {
     let server = room();
     reserve(&server, "10.0.0.9", "alive");
     let bench = Bench::start(server).await;
-    let waited = left_after(&bench, &["10.0.0.2"], 1_800).await;
-    assert!(waited >= 600, "deleted after {waited} s");
+    left_in(&bench, &["10.0.0.2"], 600..=1_800).await;
 }
 
 /// Of those that cannot be read nobody knows whose they are: one that names no pod, one that says more than we know,
@@ -86,18 +84,15 @@ async fn never_of_nobody_knows_whom() {
 async fn waits_longer_than_from_sweep_to_sweep() {
     let server = room();
     reserve(&server, "10.0.0.9", "alive");
-    let mut config = Config::default();
-    config.policy.leftover_grace = std::time::Duration::from_secs(7_200);
+    let config = Config::default().with(|it| it.policy.leftover_grace = Duration::from_secs(7_200));
     let bench = Bench::with(server, config).await;
-    let waited = left_after(&bench, &["10.0.0.2"], 7_900).await;
-    assert!(waited >= 7_200, "deleted after {waited} s");
+    left_in(&bench, &["10.0.0.2"], 7_200..=7_900).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn of_a_live_pod_that_does_not_tell_all() {
     let server = room();
-    let pod = fixtures::pod(NS, "quiet").node("node-1");
-    server.put(pod.networks("default/net").running());
+    server.put(asking("quiet").running());
     reserve(&server, "10.0.0.9", "quiet");
     reserve(&server, "10.0.0.8", "gone");
     let bench = Bench::start(server).await;
@@ -172,49 +167,41 @@ async fn those_whose_rows_a_sweep_has_seen_need_no_second_look() {
 #[tokio::test(start_paused = true)]
 async fn claim_that_a_crash_left() {
     let server = room();
-    for (name, owner) in [("10.0.0.9", "default/gone"), ("10.0.0.2", "default/alive")] {
-        let mut claim = fixtures::reservation(NS, name, "ipgc.dev/releasing", "net1");
-        claim["metadata"]["annotations"]["ipgc.dev/claimed-from"] = owner.into();
-        server.put(claim);
+    for (name, owner) in [("10.0.0.9", "gone"), ("10.0.0.2", "alive")] {
+        put_claimed(&server, name, owner);
     }
     let bench = Bench::start(server).await;
     left_after(&bench, &["10.0.0.2"], 900).await;
     seconds(900).await;
-    let left = bench.get(ORIP, NS, "10.0.0.2").unwrap();
-    assert_eq!(left["spec"]["podref"], "default/alive", "given back");
+    assert_eq!(podref(&bench, "10.0.0.2"), "default/alive", "given back");
 }
 
-/// Two ADDs raced for one address of two ranges that overlap: both rows are there, and one reservation. Its pod went, and
-/// the run that had claimed it.
+#[rstest]
+// Two ADDs raced for one address of two ranges that overlap: both rows are there, and one reservation. Its pod went, and
+// the run that had claimed it.
+#[case::while_another_pod_has_a_row_of_the_address("gone", 900, |s: &Server| {
+    s.put(asking("stuck"));
+    put_row(s, 9, "stuck", 9);
+})]
+#[case::of_a_live_pod_without_a_row("web-9", 1_200, |s: &Server| run_pod(s, "web-9", 9))]
+// Its row is not in the pool of its network that comes first.
+#[case::with_a_row_in_another_pool("web-9", 900, |s: &Server| {
+    put_wider_pool(s);
+    run_pod(s, "web-9", 9);
+    put_row(s, 9, "web-9", 9);
+})]
 #[tokio::test(start_paused = true)]
-async fn claim_that_a_crash_left_while_another_pod_has_a_row_of_the_address() {
+async fn claim_that_a_crash_left_is_given_back(
+    #[case] pod: &str,
+    #[case] wait: u64,
+    #[case] puts: fn(&Server),
+) {
     let server = room();
-    let mut claim = fixtures::reservation(NS, "10.0.0.9", "ipgc.dev/releasing", "net1");
-    claim["metadata"]["annotations"]["ipgc.dev/claimed-from"] = "default/gone".into();
-    server.put(claim);
-    server.put(
-        fixtures::pod(NS, "stuck")
-            .node("node-1")
-            .networks("default/net"),
-    );
-    put_row(&server, 9, "stuck", 9);
+    puts(&server);
+    put_claimed(&server, "10.0.0.9", pod);
     let bench = Bench::start(server).await;
-    seconds(900).await;
-    let left = bench.get(ORIP, NS, "10.0.0.9").expect("deleted");
-    assert_eq!(left["spec"]["podref"], "default/gone", "given back");
-}
-
-#[tokio::test(start_paused = true)]
-async fn claim_of_a_live_pod_without_a_row() {
-    let server = room();
-    run_pod(&server, "web-9", 9);
-    let mut claim = fixtures::reservation(NS, "10.0.0.9", "ipgc.dev/releasing", "net1");
-    claim["metadata"]["annotations"]["ipgc.dev/claimed-from"] = "default/web-9".into();
-    server.put(claim);
-    let bench = Bench::start(server).await;
-    seconds(1_200).await;
-    let left = bench.get(ORIP, NS, "10.0.0.9").expect("deleted");
-    assert_eq!(left["spec"]["podref"], "default/web-9", "given back");
+    seconds(wait).await;
+    assert_eq!(podref(&bench, "10.0.0.9"), format!("{NS}/{pod}"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -250,8 +237,7 @@ async fn pod_that_is_born_after_the_claim_gets_it_back() {
     });
     seconds(3_600).await;
     assert_eq!(claim.hits(), 1);
-    let left = bench.get(ORIP, NS, "10.0.0.9").expect("deleted");
-    assert_eq!(left["spec"]["podref"], "default/web-9");
+    assert_eq!(podref(&bench, "10.0.0.9"), "default/web-9");
 }
 
 /// A wider range in the same network, in whose pool the sweep looks for 10.0.0.9 first.
@@ -273,14 +259,11 @@ async fn row_in_another_pool_of_the_network_comes_before_the_claim() {
     let claim = claim.before(|server| async move {
         put_row(&server, 9, "gone", 9);
     });
-    while claim.hits() == 0 {
-        seconds(1).await;
-    }
+    wait_hits(&claim, 1).await;
     // The wait for ADDs that are at work, and what follows it.
     seconds(140).await;
     assert_eq!(bench.rows(POOL), ["2", "9"]);
-    let left = bench.get(ORIP, NS, "10.0.0.9").expect("deleted");
-    assert_eq!(left["spec"]["podref"], "default/gone", "given back");
+    assert_eq!(podref(&bench, "10.0.0.9"), "default/gone", "given back");
     // Then both go.
     left_after(&bench, &["10.0.0.2"], 900).await;
     assert_eq!(bench.rows(POOL), ["2"]);
@@ -313,13 +296,10 @@ async fn row_in_a_pool_that_no_sweep_saw_comes_before_the_claim(
         let pool = pool.row_of(9, "default/gone");
         server.put(pool);
     });
-    while claim.hits() == 0 {
-        seconds(1).await;
-    }
+    wait_hits(&claim, 1).await;
     // The wait for ADDs that are at work, and what follows it.
     seconds(140).await;
-    let left = bench.get(ORIP, NS, "10.0.0.9").expect("deleted");
-    assert_eq!(left["spec"]["podref"], "default/gone", "given back");
+    assert_eq!(podref(&bench, "10.0.0.9"), "default/gone", "given back");
     // Then both go.
     left_after(&bench, &["10.0.0.2"], 1_800).await;
     bench.wait_rows(name, &[]).await;
@@ -341,25 +321,6 @@ async fn reservation_whose_row_is_in_a_former_slice_is_not_claimed_again_and_aga
     assert_eq!(claims.len(), 0, "{}", bench.requests());
 }
 
-/// A claim that a crash left, whose row is in the other pool of the network.
-#[tokio::test(start_paused = true)]
-async fn claim_with_a_row_in_another_pool_is_given_back() {
-    let server = room();
-    put_wider_pool(&server);
-    run_pod(&server, "web-9", 9);
-    put_row(&server, 9, "web-9", 9);
-    reserve(&server, "10.0.0.9", "web-9");
-    server.edit(ORIP, NS, "10.0.0.9", |reservation| {
-        let from = reservation["spec"]["podref"].clone();
-        reservation["metadata"]["annotations"]["ipgc.dev/claimed-from"] = from;
-        reservation["spec"]["podref"] = "ipgc.dev/releasing".into();
-    });
-    let bench = Bench::start(server).await;
-    seconds(900).await;
-    let reservation = bench.get(ORIP, NS, "10.0.0.9").expect("deleted");
-    assert_eq!(reservation["spec"]["podref"], "default/web-9");
-}
-
 /// A pod that is gone left two reservations of the same address, in two networks; in one of them it
 /// comes back and uses it, unseen, before the claims.
 #[rstest]
@@ -373,11 +334,9 @@ async fn row_in_either_of_two_networks_comes_before_the_claim(
     let server = room();
     put_wider_pool(&server);
     for range in [RANGE, "10.0.0.0/16"] {
-        let network = json!({ "type": "whereabouts", "range": range, "network_name": "blue" });
         let name = format!("blue-{}", fixtures::pool_name(range));
-        server.put(fixtures::nad_with_ipam(NS, &name, &network));
-        let pool = fixtures::pool(NS, range).network_name("blue");
-        server.put(pool);
+        put_network(&server, &name, "blue", range);
+        server.put(fixtures::pool(NS, range).network_name("blue"));
     }
     reserve(&server, "10.0.0.9", "gone");
     reserve(&server, "blue-10.0.0.9", "gone");
@@ -386,13 +345,10 @@ async fn row_in_either_of_two_networks_comes_before_the_claim(
     let claims = claims.before(move |server| async move {
         put_row_on(&server, pool, 9, "gone", "net1", 9);
     });
-    while claims.hits() < 2 {
-        seconds(1).await;
-    }
+    wait_hits(&claims, 2).await;
     // The wait for ADDs that are at work, and what follows it.
     seconds(140).await;
-    let left = bench.get(ORIP, NS, reservation).expect("deleted");
-    assert_eq!(left["spec"]["podref"], "default/gone", "given back");
+    assert_eq!(podref(&bench, reservation), "default/gone", "given back");
     // Then all go.
     left_after(&bench, &["10.0.0.2"], 900).await;
     bench
@@ -405,14 +361,8 @@ async fn row_in_either_of_two_networks_comes_before_the_claim(
 #[tokio::test(start_paused = true)]
 async fn that_cannot_be_listed_fail_the_sweep(#[values("500", "deny")] fault: &str) {
     let server = room();
-    let leaked = fixtures::pool(NS, "10.7.0.0/24");
-    let leaked = leaked.row(1, &fixtures::sandbox(7), "default/gone", "net1");
-    server.put(leaked);
-    let list = server.on(Match::list(ORIP));
-    let rule = match fault {
-        "500" => list.fail(500),
-        _ => list.deny(),
-    };
+    let leaked = put_leak(&server, "10.7.0.0/24");
+    let rule = strike(server.on(Match::list(ORIP)), fault);
     let bench = Bench::start(server).await;
     let vitals = &bench.running.vitals;
     let mut was_ready = true;
@@ -424,7 +374,7 @@ async fn that_cannot_be_listed_fail_the_sweep(#[values("500", "deny")] fault: &s
     assert!(bench.counted("sweeps_failed") > 3);
     assert_eq!(bench.counted("sweeps_ended"), 0);
     assert_eq!(vitals.last_sweep().to_bits(), 0);
-    assert!(bench.rows(&fixtures::pool_name("10.7.0.0/24")).is_empty());
+    assert!(bench.rows(&leaked).is_empty());
     rule.remove();
     seconds(900).await;
     assert!(vitals.last_sweep() > 0.0 && vitals.not_ready().is_empty());

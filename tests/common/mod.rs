@@ -16,16 +16,15 @@ use ipgc::{
     config::Config,
     run::{Collector, Phase, Running},
 };
-use testkit::{
-    Server,
-    fixtures::{self, PodBuilder},
-    pods::Kubelet,
-};
+use testkit::{Failure, Garble, Match, Requests, Rule, RuleBuilder, Server, pods::Kubelet};
 use tokio::time::Instant;
 
 pub mod log;
 pub mod nodes;
+pub mod objects;
 pub mod scrape;
+
+pub use objects::*;
 
 /// Namespace of pools, reservations and most pods.
 pub const NS: &str = "default";
@@ -35,6 +34,8 @@ pub const POOL: &str = "10.0.0.0-24";
 
 /// The resource of reservations.
 pub const ORIP: &str = "overlappingrangeipreservations";
+/// The resource of definitions.
+pub const NADS: &str = "network-attachment-definitions";
 
 thread_local! {
     static HAS_PANICKED: Cell<bool> = const { Cell::new(false) };
@@ -154,9 +155,9 @@ impl Bench {
 
     /// The requests of the collector that a sweep did not send: all but lists of pools and
     /// reservations with their contents, and lists of slices.
-    pub fn aside_from_sweeps(&self) -> testkit::Requests {
+    pub fn aside_from_sweeps(&self) -> Requests {
         let swept = ["ippools", ORIP, "nodeslicepools"];
-        self.sent(testkit::Match::any()).filter(|r| {
+        self.sent(Match::any()).filter(|r| {
             let of_contents = r.verb == testkit::Verb::List && !r.metadata_only;
             !(of_contents && swept.contains(&&*r.resource))
         })
@@ -164,7 +165,7 @@ impl Bench {
 
     /// The pod watch is lost and begins anew with a list, which asks for a sweep.
     pub fn relist(&self) {
-        let gone = self.server.on(testkit::Match::watch("pods")).once();
+        let gone = self.server.on(Match::watch("pods")).once();
         gone.fail(410);
         self.server.cut_watches("pods");
     }
@@ -208,6 +209,13 @@ impl Bench {
         );
     }
 
+    /// Waits until a pool has just these rows, and checks that this takes so many seconds.
+    pub async fn rows_in(&self, pool: &str, keys: &[&str], seconds: impl RangeBounds<f64> + Debug) {
+        let begun = Instant::now();
+        self.wait_rows(pool, keys).await;
+        took(begun, seconds);
+    }
+
     /// `type reason note` of all events that regard this kind, sorted.
     pub fn events(&self, kind: &str) -> Vec<String> {
         let mut events: Vec<_> = self
@@ -235,19 +243,15 @@ impl Bench {
         events
     }
 
-    /// Ends pods gracefully, all at one moment: terminal, containers terminated, removed.
+    /// Ends pods gracefully, all at one moment.
     pub fn end<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) {
-        let kubelet = self.kubelet();
         for name in names {
-            let name = name.as_ref();
-            kubelet.mark_pod(NS, name);
-            kubelet.complete_pod(NS, name, "Succeeded");
-            kubelet.remove_pod(NS, name);
+            end_pod(self, NS, name.as_ref());
         }
     }
 
     /// The collector's requests that match, in their order.
-    pub fn sent(&self, matcher: testkit::Match) -> testkit::Requests {
+    pub fn sent(&self, matcher: Match) -> Requests {
         let sent = self.server.requests().matching(&matcher.client("ipgc"));
         sent.filter(|request| !is_look(request))
     }
@@ -269,18 +273,42 @@ impl Bench {
         freed.map(str::to_owned).collect()
     }
 
-    /// Stops the collector, which must end well.
-    pub async fn stop(self) {
+    /// From now on the watch of pods is down, until the rule is removed.
+    pub async fn gap(&self) -> Rule {
+        let gap = self.on(Match::watch("pods")).fail(503);
+        self.cut_watches("pods");
+        seconds(1).await;
+        gap
+    }
+
+    /// Stops the collector, which must end well, and leaves its server.
+    pub async fn stop(self) -> Server {
         self.running.stop().await;
+        self.server
+    }
+}
+
+/// Settings with a change.
+pub trait With {
+    /// These settings but for this change.
+    fn with(self, change: impl FnOnce(&mut Self)) -> Self;
+}
+
+impl With for Config {
+    fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
     }
 }
 
 /// Default settings, with no sweep but the one at the start and those that are asked for.
 pub fn seldom() -> Config {
-    Config {
-        sweep_interval: Duration::from_hours(1_000),
-        ..Config::default()
-    }
+    Config::default().with(|it| it.sweep_interval = Duration::from_hours(1_000))
+}
+
+/// The same, and a claim need not wait for an ADD that accepted the reservation before.
+pub fn no_add(config: Config) -> Config {
+    config.with(|it| it.policy.add_budget = Duration::ZERO)
 }
 
 thread_local! {
@@ -302,68 +330,12 @@ pub fn is_look(request: &testkit::Request) -> bool {
     request.verb == testkit::Verb::List && request.metadata_only && request.limit == Some(1)
 }
 
-fn rows(server: &Server, pool: &str) -> Vec<String> {
+/// Keys of a pool's rows.
+pub fn rows(server: &Server, pool: &str) -> Vec<String> {
     let pool = server.get("ippools", NS, pool).unwrap_or_default();
     let rows = pool["spec"]["allocations"].as_object();
     rows.map(|rows| rows.keys().cloned().collect())
         .unwrap_or_default()
-}
-
-/// A server with the definition `default/net` on [`RANGE`], and its pool without rows: the first sweep learns where
-/// pools are.
-pub fn server() -> Server {
-    let server = Server::new();
-    server.put(fixtures::nad(NS, "net", RANGE));
-    server.put(fixtures::pool(NS, RANGE));
-    server
-}
-
-/// Puts a pool with one row for each (offset, pod), on `net1`, with reservations.
-pub fn put_pool(server: &Server, rows: &[(u64, &str)]) {
-    let mut pool = fixtures::pool(NS, RANGE);
-    for (offset, pod) in rows {
-        let podref = format!("{NS}/{pod}");
-        pool = pool.row(*offset, &fixtures::sandbox(*offset), &podref, "net1");
-        let address = format!("10.0.0.{offset}");
-        server.put(fixtures::reservation(NS, &address, &podref, "net1"));
-    }
-    server.put(pool);
-}
-
-/// The same, and its pods run.
-pub fn put_running(server: &Server, rows: &[(u64, &str)]) {
-    put_pool(server, rows);
-    for (offset, pod) in rows {
-        run_pod(server, pod, *offset);
-    }
-}
-
-/// A server with a pool of these rows, whose pods run.
-pub fn running(rows: &[(u64, &str)]) -> Server {
-    let server = server();
-    put_running(&server, rows);
-    server
-}
-
-/// The running pods `web-1` to `web-<count>` with a row and a reservation each; their names.
-pub fn put_crowd(server: &Server, count: usize) -> Vec<String> {
-    let names: Vec<_> = (1..=count).map(|n| format!("web-{n}")).collect();
-    let rows: Vec<_> = (1..).zip(names.iter().map(String::as_str)).collect();
-    put_running(server, &rows);
-    names
-}
-
-/// Puts a reservation of a pod, on `net1`.
-pub fn reserve(server: &Server, name: &str, pod: &str) {
-    let podref = format!("{NS}/{pod}");
-    server.put(fixtures::reservation(NS, name, &podref, "net1"));
-}
-
-/// Puts a pool of its own whose one row is of a pod that is not there; its name.
-pub fn put_leak(server: &Server, range: &str) -> String {
-    let pool = fixtures::pool(NS, range);
-    server.put(pool.row(1, &fixtures::sandbox(0x1ea), "default/gone", "net1"));
-    fixtures::pool_name(range)
 }
 
 /// Checks that the time since then, in seconds, is within this range.
@@ -373,46 +345,57 @@ pub fn took(since: Instant, seconds: impl RangeBounds<f64> + Debug) {
     assert!(seconds.contains(&took), "{took} s instead of {seconds:?}");
 }
 
-/// One more row of [`POOL`], on `net1`, of a sandbox of this number; or another in its place.
-pub fn put_row(server: &Server, offset: u64, pod: &str, sandbox: u64) {
-    put_row_on(server, POOL, offset, pod, "net1", sandbox);
+/// The kubelet ends a pod gracefully, at one moment: terminal, containers terminated, removed.
+pub fn end_pod(server: &Server, namespace: &str, name: &str) {
+    let kubelet = Kubelet::new(server);
+    kubelet.mark_pod(namespace, name);
+    kubelet.complete_pod(namespace, name, "Succeeded");
+    kubelet.remove_pod(namespace, name);
 }
 
-/// The same in any pool, on any interface.
-pub fn put_row_on(
-    server: &Server,
-    pool: &str,
-    offset: u64,
-    pod: &str,
-    interface: &str,
-    sandbox: u64,
-) {
-    let row = fixtures::row(
-        &fixtures::sandbox(sandbox),
-        &format!("{NS}/{pod}"),
-        interface,
-    );
-    let found = server.edit("ippools", NS, pool, |pool| {
-        pool["spec"]["allocations"][offset.to_string()] = row;
-    });
-    assert!(found, "no pool {pool}");
+/// Such requests take so many milliseconds from now on.
+pub fn slow(server: &Server, requests: Match, milliseconds: u64) {
+    server
+        .on(requests)
+        .delay(Duration::from_millis(milliseconds));
 }
 
-/// A running pod that reports 10.0.0.`offset` on `net1`.
-pub fn run_pod(server: &Server, name: &str, offset: u64) {
-    server.put(reporting(name, offset).running());
+/// Puts a fault into force, by the name that a case has: a code, or what becomes of the request or its answer.
+pub fn strike(rule: RuleBuilder<'_>, fault: &str) -> Rule {
+    match fault {
+        "deny" => rule.deny(),
+        "broken" => rule.disconnect(),
+        "hang" => rule.hang(),
+        "html" => rule.garble(Garble::Html),
+        "half" => rule.garble(Garble::Truncated),
+        "item" => rule.garble(Garble::Item(0)),
+        "done, then broken" => rule.apply_then_disconnect(),
+        "done, then hang" => rule.apply_then_hang(),
+        "done, then 503" => rule.apply_then_answer(Failure::of_code(503)),
+        "done, then 504" => rule.apply_then_answer(Failure::of_code(504)),
+        code => rule.fail(code.parse().expect("a code")),
+    }
 }
 
-/// A pod that reports 10.0.0.`offset` on `net1`.
-pub fn reporting(name: &str, offset: u64) -> PodBuilder {
-    on_net("net", name, &format!("10.0.0.{offset}"))
+/// The times between requests.
+pub fn gaps(requests: &Requests) -> Vec<Duration> {
+    let at: Vec<_> = requests.iter().map(|request| request.at).collect();
+    at.windows(2).map(|pair| pair[1] - pair[0]).collect()
 }
 
-/// A pod that asks for a network of `default`, and reports this address of it on `net1`.
-pub fn on_net(net: &str, name: &str, address: &str) -> PodBuilder {
-    let net = format!("{NS}/{net}");
-    let pod = fixtures::pod(NS, name).node("node-1").networks(&net);
-    pod.reports(&net, "net1", &[address])
+/// Waits until a rule was hit so often.
+pub async fn wait_hits(rule: &Rule, count: usize) {
+    while rule.hits() < count {
+        seconds(1).await;
+    }
+}
+
+/// Checks that a text has all these parts.
+#[track_caller]
+pub fn says(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
 }
 
 /// The pods of [`three`].

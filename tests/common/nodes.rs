@@ -1,7 +1,7 @@
 //! Nodes whose kubelets are at work, fall silent and come back; and the neighbour by whom a test
 //! shows that the collector is at work.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 use serde_json::Value;
 use testkit::{Match, Server, fixtures, pods::Kubelet};
@@ -143,6 +143,15 @@ pub async fn goes_after(bench: &Bench, pool: &str, key: &str, at_most: u64) -> u
     panic!(
         "row {key} is still there after {at_most} s\n{}",
         bench.server.requests()
+    );
+}
+
+/// The row with this key goes within these seconds from now, and not before them.
+pub async fn goes_in(bench: &Bench, pool: &str, key: &str, within: RangeInclusive<u64>) {
+    let second = goes_after(bench, pool, key, *within.end()).await;
+    assert!(
+        within.contains(&second),
+        "row {key} went after {second} s, and not within {within:?}"
     );
 }
 

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ipgc::{metrics, run::Running};
 
+use super::{NS, POOL};
+
 /// The samples of one text, by name and labels as they stand there.
 pub struct Scrape(pub BTreeMap<String, f64>);
 
@@ -28,6 +30,33 @@ impl Scrape {
     /// A sample, if it is there.
     pub fn get(&self, sample: &str) -> Option<f64> {
         self.0.get(sample).copied()
+    }
+
+    /// How many rows of [`POOL`](super::POOL) have this verdict.
+    pub fn rows(&self, verdict: &str) -> Option<f64> {
+        let pool = format!("{NS}/{POOL}");
+        self.get(&format!(
+            "ipgc_pool_rows{{pool=\"{pool}\",verdict=\"{verdict}\"}}"
+        ))
+    }
+
+    /// A sample of [`POOL`](super::POOL).
+    pub fn of_pool(&self, name: &str) -> Option<f64> {
+        self.get(&format!("{name}{{pool=\"{NS}/{POOL}\"}}"))
+    }
+
+    /// The kinds of frees that there were, with their numbers.
+    pub fn freed(&self) -> Vec<(&str, f64)> {
+        let all = self.all("ipgc_freed_total").into_iter();
+        all.filter(|(_, count)| *count > 0.0).collect()
+    }
+
+    /// Checks that none of these has a sample.
+    #[track_caller]
+    pub fn lacks(&self, names: &[&str]) {
+        for name in names {
+            assert!(self.all(name).is_empty(), "{name}");
+        }
     }
 
     /// All samples of one name, by their labels.
