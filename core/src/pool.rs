@@ -218,6 +218,11 @@ impl ObservedPool {
         &self.rows
     }
 
+    /// Drops the rows, where only the pool itself is needed for longer: thousands of them take megabytes.
+    pub fn forget_rows(&mut self) {
+        self.rows = Vec::new();
+    }
+
     /// Whether this very row, not one like it, came with this observation.
     pub fn holds(&self, row: &Row) -> bool {
         self.rows.as_ptr_range().contains(&std::ptr::from_ref(row))

@@ -25,6 +25,8 @@ use crate::{collect::context::Context, lock::lock};
 const CONCURRENCY: usize = 16;
 /// Reservations to a round: a quick server does them in a second, and on a slow one some come too late.
 const ROUND: usize = 250;
+/// Reservations that are read together, and kept until their rounds come: a kilobyte each.
+const READ_AT_ONCE: usize = 2_000;
 /// No DELETE begins so long after the proof began; it is proven anew.
 const LATEST: Duration = Duration::from_millis(1_800);
 /// Where a whole round came too late, this many times as long as the proof and the reads after it took.
@@ -49,20 +51,27 @@ impl Releaser {
             })
         });
         let works: Vec<_> = works.collect();
-        let mut found = self
-            .find(context, namespace, &works, &mut outcomes)
-            .await
-            .into_iter();
+        let mut unread = works.chunks(READ_AT_ONCE);
+        let mut found = Vec::new().into_iter();
         let mut late = Vec::new();
         let mut patient = false;
+        let is_over = || stop.is_cancelled() || !gate.is_open();
         loop {
+            while found.len() == 0
+                && !is_over()
+                && let Some(works) = unread.next()
+            {
+                let read = self.find(context, namespace, works, &mut outcomes);
+                found = read.await.into_iter();
+            }
             let new: Vec<_> = found.by_ref().take(ROUND - late.len()).collect();
-            if new.is_empty() && late.is_empty() {
+            if new.is_empty() && late.is_empty() && unread.len() == 0 {
                 break;
             }
-            if stop.is_cancelled() || !gate.is_open() {
+            if is_over() {
                 // No failure: whatever is left is postponed.
                 let left = new.into_iter().chain(found).map(|(_, work)| work);
+                let left = left.chain(unread.flatten().copied());
                 for work in left.chain(late.into_iter().map(|marked: Marked<'_>| marked.work())) {
                     outcomes.leave(work, Left::Postponed(gate.wait()));
                 }

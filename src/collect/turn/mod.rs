@@ -71,6 +71,9 @@ pub async fn work(
     // A case that waits for a moment or a node does not miss it for the reservations of others.
     let without = turn.batch.take_without_reservations();
     tell(turn.finish(without, &all));
+    if let Some(pool) = turn.pool.as_mut().and_then(Arc::get_mut) {
+        pool.forget_rows();
+    }
     turn.free_reservations(releaser).await;
     let left = std::mem::take(&mut turn.batch.works);
     tell(turn.finish(left, &all));
