@@ -1,9 +1,9 @@
 //! `cargo run -p ipgc-model -- traces` prints what model/traces.md has between its markers,
-//! `… -- check [NAME]` goes through the state spaces.
+//! `… -- check [NAME …]` goes through the state spaces.
 
 use std::{io::Write, process::ExitCode};
 
-use ipgc_model::{check, scenarios, traces};
+use ipgc_model::{check, scenario::Scenario, scenarios, traces};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -11,21 +11,16 @@ fn main() -> ExitCode {
     let mut sound = true;
     let written = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["traces"] => out.write_all(traces::all().as_bytes()),
-        ["check"] => scenarios::all().iter().try_for_each(|scenario| {
-            let report = check::check(scenario);
-            sound &= report.violations.is_empty();
-            writeln!(out, "{report}")
-        }),
-        ["check", name] => {
-            let named = scenarios::all();
-            let mut named = named.iter().filter(|scenario| scenario.name == name);
-            named.try_for_each(|scenario| {
+        ["check", ref names @ ..] => {
+            let all = scenarios::all();
+            let is_named = |it: &&Scenario| names.is_empty() || names.contains(&it.name);
+            all.iter().filter(is_named).try_for_each(|scenario| {
                 let report = check::check(scenario);
                 sound &= report.violations.is_empty();
                 writeln!(out, "{report}")
             })
         }
-        _ => writeln!(out, "usage: ipgc-model traces | check [NAME]"),
+        _ => writeln!(out, "usage: ipgc-model traces | check [NAME …]"),
     };
     if sound && written.is_ok() {
         ExitCode::SUCCESS

@@ -1,4 +1,4 @@
-//! traces.md has the courses of events that the checker finds now.
+//! Every guard and every assumption is needed: without it the checker finds a course of events, the one in traces.md.
 #![allow(clippy::expect_used)]
 
 use ipgc_model::traces::{self, BEGIN, END};
@@ -12,6 +12,7 @@ fn the_courses_of_events_in_the_docs_are_those_that_are_found() {
         .expect("the marker before the traces");
     let (written, _) = rest.split_once(END).expect("the marker after the traces");
     let found = traces::all();
+    // In the place of a course of events.
     assert!(!found.contains("nothing was found"), "{found}");
     assert_eq!(
         written.trim(),
