@@ -45,8 +45,9 @@ const OTHERS: [&str; 5] = [
 ];
 
 fn candidates(word: &OsStr, wanted: Wanted) -> Vec<CompletionCandidate> {
-    let mut line = std::env::args();
-    if line.any(|word| OTHERS.iter().any(|flag| word.starts_with(flag))) {
+    let mut line = std::env::args_os();
+    let names_another = |word: &str| OTHERS.iter().any(|flag| word.starts_with(flag));
+    if line.any(|word| names_another(&word.to_string_lossy())) {
         return Vec::new();
     }
     let Some(word) = word.to_str() else {

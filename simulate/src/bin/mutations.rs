@@ -78,7 +78,7 @@ const EDITS: [Edit; 29] = [
     [
         "the wait for a pod that nobody saw begins with the first sight of its row",
         "core/src/clearance.rs",
-        "sighting.map_or(self.now, |seen| seen.absent_since().unwrap_or(self.now))",
+        "sighting.map_or(self.now, |seen| seen.while_absent.unwrap_or(self.now))",
         "sighting.map_or(self.now, |seen| seen.first)",
     ],
     [
@@ -239,7 +239,7 @@ fn shown(edits: &[Edit], most: u64) -> io::Result<Option<(String, String)>> {
     for [_, name, from, to] in edits {
         let file = tree.join(name);
         let text = fs::read_to_string(&file)?;
-        if text.matches(from).count() != 1 {
+        if !stands_once(&text, from) {
             let reason = format!("{name} has not this text once: {from}");
             return Err(io::Error::other(reason));
         }
@@ -277,6 +277,10 @@ fn shown(edits: &[Edit], most: u64) -> io::Result<Option<(String, String)>> {
     Ok(found(&of_returns, "story ").or_else(|| found(&of_seeds, "never: ")))
 }
 
+fn stands_once(text: &str, part: &str) -> bool {
+    text.matches(part).count() == 1
+}
+
 /// Copies all files that git knows and that are not there as they are.
 fn copy(tree: &Path) -> io::Result<()> {
     let files = Command::new("git").args(["ls-files", "-z"]).output()?;
@@ -295,4 +299,16 @@ fn copy(tree: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[test]
+fn each_guard_stands_where_it_is_left_out() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for [guard, name, from, _] in EDITS {
+        let text = fs::read_to_string(root.join(name)).unwrap();
+        assert!(
+            stands_once(&text, from),
+            "{guard}: {name} has not once: {from}"
+        );
+    }
 }
