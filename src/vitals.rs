@@ -5,7 +5,7 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::Duration,
 };
 
@@ -20,6 +20,7 @@ use crate::{
         sweep::{SweepHealth, SweepReport},
     },
     leader::Leadership,
+    lock::Shared,
     pulse::Pulse,
     report::Counters,
 };
@@ -50,7 +51,7 @@ pub struct Vitals {
     /// The counters of the run.
     pub counters: Arc<Counters>,
     /// The evidence, of which the number of pods is shown.
-    pub(crate) evidence: Arc<Mutex<Evidence>>,
+    pub(crate) evidence: Shared<Evidence>,
     /// Why nothing is written at present, where the API server does not let us.
     pub shut: watch::Receiver<Option<Shut>>,
     /// How far the run has come.
@@ -77,7 +78,7 @@ impl Vitals {
         clock: Clock,
         leadership: Leadership,
         counters: Arc<Counters>,
-        evidence: Arc<Mutex<Evidence>>,
+        evidence: Shared<Evidence>,
         shut: watch::Receiver<Option<Shut>>,
     ) -> Self {
         let resources = ["pods", "nodes", "network-attachment-definitions"];
@@ -163,7 +164,7 @@ mod tests {
             clock,
             Leadership::always(clock),
             Arc::default(),
-            Arc::new(Mutex::new(evidence)),
+            Arc::new(evidence.into()),
             watch::channel(None).1,
         );
         vitals.phase.send_replace(Phase::Ready);

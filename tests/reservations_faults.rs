@@ -115,6 +115,21 @@ async fn a_refusal_waits_until_it_is_mended(
     assert_eq!(bench.told_as_freed(), ["10.0.0.1"]);
 }
 
+/// A write that passes tells that writing is allowed again. After a refused read there may be none.
+#[tokio::test(start_paused = true)]
+async fn a_refused_read_is_over_when_everything_can_be_read() {
+    let bench = one().await;
+    let shut = bench.running.vitals.shut.clone();
+    let rule = bench.deny(requests("find"));
+    bench.end(["web-1"]);
+    seconds(60).await;
+    assert!(shut.borrow().is_some());
+    bench.server.delete(ORIP, NS, "10.0.0.1").unwrap();
+    rule.remove();
+    seconds(1_300).await;
+    assert!(shut.borrow().is_none());
+}
+
 /// A claim whose connection broke is done by the server much later, when its pod lives again.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_is_done_late_does_not_hit_a_successor() {

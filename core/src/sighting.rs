@@ -120,7 +120,7 @@ impl Sightings {
     }
 }
 
-fn see<'s>(entry: Entry<'s, Box<str>, Seen>, content: u64, now: Moment) -> &'s mut Seen {
+fn see(entry: Entry<'_, Box<str>, Seen>, content: u64, now: Moment) -> &mut Seen {
     let new = Seen {
         content,
         sighting: Sighting {

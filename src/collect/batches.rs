@@ -8,13 +8,13 @@ use std::{
     collections::HashMap,
     future::Future,
     hash::Hash,
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
 
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
-use crate::lock::lock;
+use crate::lock::{Shared, lock};
 
 /// The inboxes of all keys.
 pub struct Batches<K, J> {
@@ -22,7 +22,7 @@ pub struct Batches<K, J> {
     tasks: TaskTracker,
 }
 
-type Inboxes<K, J> = Arc<Mutex<HashMap<K, mpsc::UnboundedSender<J>>>>;
+type Inboxes<K, J> = Shared<HashMap<K, mpsc::UnboundedSender<J>>>;
 
 impl<K: Clone + Eq + Hash, J> Batches<K, J> {
     /// No jobs yet. The task that serves them runs in `tasks`.

@@ -34,7 +34,7 @@ use crate::{
     clock::Clock,
     history::History,
     leader::Leadership,
-    lock::lock,
+    lock::{Shared, lock},
     pulse::Pulse,
     report::{self, Counters, Events},
     watch::Freshness,
@@ -58,7 +58,7 @@ pub struct Context {
     /// Reads reservations.
     pub reservations: ReservationApi,
     /// The evidence: see [`Context::evidence`].
-    pub evidence: Arc<Mutex<Evidence>>,
+    pub evidence: Shared<Evidence>,
     /// Whether the watch of pods is heard.
     pub freshness: Arc<Freshness>,
     /// Held while nodes are read, which are the same for many who need them at the same time.

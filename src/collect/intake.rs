@@ -3,7 +3,7 @@
 
 use std::{
     collections::HashSet,
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
 
 use ipgc_core::{
@@ -16,7 +16,7 @@ use tracing::warn;
 use super::context::Context;
 use crate::{
     api::NetworkAttachmentDefinition,
-    lock::lock,
+    lock::{Shared, lock},
     watch::{LeanNode, LeanPod, Sink},
 };
 
@@ -176,14 +176,14 @@ impl Sink<LeanNode> for NodeSink {
 
 /// Definitions: into the evidence, so that a deleted pod costs no request for its networks.
 pub struct NadSink {
-    evidence: Arc<Mutex<Evidence>>,
+    evidence: Shared<Evidence>,
     /// The names in the list that is being read.
     listed: HashSet<String>,
 }
 
 impl NadSink {
     /// Puts definitions into this evidence.
-    pub fn new(evidence: Arc<Mutex<Evidence>>) -> Self {
+    pub fn new(evidence: Shared<Evidence>) -> Self {
         Self {
             evidence,
             listed: HashSet::new(),

@@ -301,14 +301,19 @@ fn copy(tree: &Path) -> io::Result<()> {
     Ok(())
 }
 
-#[test]
-fn each_guard_stands_where_it_is_left_out() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    for [guard, name, from, _] in EDITS {
-        let text = fs::read_to_string(root.join(name)).unwrap();
-        assert!(
-            stands_once(&text, from),
-            "{guard}: {name} has not once: {from}"
-        );
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_guard_stands_where_it_is_left_out() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for [guard, name, from, _] in EDITS {
+            let text = fs::read_to_string(root.join(name)).unwrap_or_default();
+            assert!(
+                stands_once(&text, from),
+                "{guard}: {name} has not once: {from}"
+            );
+        }
     }
 }

@@ -17,7 +17,7 @@ fn definition(name: &str, spec: &Value) -> DeserializeGuard<NetworkAttachmentDef
 
 fn sink() -> NadSink {
     let evidence = Evidence::new(Limits::default(), Nodes::default());
-    NadSink::new(Arc::new(Mutex::new(evidence)))
+    NadSink::new(Arc::new(evidence.into()))
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::{
     Releaser, Work,
     outcome::{Left, Outcomes},
 };
-use crate::collect::context::Context;
+use crate::collect::{context::Context, gate::Access};
 
 impl Releaser {
     /// The reservations of the rows, looked up by every name that they may have.
@@ -35,7 +35,7 @@ impl Releaser {
         let found = match self.api.named(namespace, &names).await {
             Ok(found) => found,
             Err(error) => {
-                let left = Left::after(context, &error);
+                let left = Left::after(context, Access::Read, "read reservations", &error);
                 for work in works {
                     outcomes.leave(*work, left.clone());
                 }

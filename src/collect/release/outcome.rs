@@ -36,10 +36,10 @@ pub enum Left {
 
 impl Left {
     /// A request failed. If we may not send it, nothing more is written for a while.
-    pub(super) fn after(context: &Context, error: &CallError) -> Self {
+    pub(super) fn after(context: &Context, access: Access, what: &str, error: &CallError) -> Self {
         if error.answer() == Answer::Forbidden {
             let gate = &context.gate;
-            gate.refused(Access::Write, "release reservations", error);
+            gate.refused(access, what, error);
             return Self::Postponed(gate.wait());
         }
         Self::Failed(error.to_string(), error.retry_after().unwrap_or_default())

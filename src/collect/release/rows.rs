@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures::{StreamExt, TryStreamExt, future::try_join, stream};
-use ipgc_core::{known::Overlaps, patch::Answer, podref::PodRef, pool::PoolKey};
+use ipgc_core::{known::Overlaps, podref::PodRef, pool::PoolKey};
 
 use super::{
     Work,
@@ -63,13 +63,10 @@ pub(super) async fn without_row<'w>(
             (free, taken.into_iter().map(Proven::into_marked).collect())
         }
         Err(error) => {
-            if let ObserveError::Call(error) = &error
-                && error.answer() == Answer::Forbidden
-            {
-                context.gate.refused(Access::Read, "read pools", error);
-            }
             let left = match &error {
-                ObserveError::Call(error) => Left::after(context, error),
+                ObserveError::Call(error) => {
+                    Left::after(context, Access::Read, "read pools", error)
+                }
                 ObserveError::Unreadable(_) => Left::Failed(error.to_string(), Duration::ZERO),
             };
             for proven in &proven {

@@ -21,7 +21,7 @@ use crate::{
     access::Right,
     api,
     calls::CallError,
-    collect::{context::Context, prover::Asked, reservation_api::ReservationApi},
+    collect::{context::Context, gate::Access, prover::Asked, reservation_api::ReservationApi},
     lock::lock,
 };
 
@@ -202,7 +202,7 @@ impl Releaser {
             }
             return Left::Kept(reason, Some(context.refusals.refused(right)));
         }
-        Left::after(context, error)
+        Left::after(context, Access::Write, "release reservations", error)
     }
 
     /// Reads the pods of marked reservations, which are marked by now: when that began, those proven
