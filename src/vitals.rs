@@ -3,11 +3,7 @@
 //! Made before the run starts, so that the admin server can answer while the API server is still out of reach. Nothing is
 //! decided here.
 
-use std::{
-    fmt,
-    sync::Arc,
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use ipgc_core::{known::Evidence, plan::Outlook};
 use jiff::Timestamp;

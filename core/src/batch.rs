@@ -168,10 +168,10 @@ impl Batch {
 
     /// Takes out the cases none of whose reservations are to go.
     pub fn take_without_reservations(&mut self) -> Works {
-        let all = std::mem::take(&mut self.works).into_iter();
-        let (with, without) = all.partition(|(_, work)| work.has_reservations());
-        self.works = with;
-        without
+        let without = self
+            .works
+            .extract_if(.., |_, work| !work.has_reservations());
+        without.collect()
     }
 
     fn retain(&mut self, keep: impl Fn(&Removed) -> bool) {

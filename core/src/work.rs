@@ -2,10 +2,7 @@
 //!
 //! Plain records. They outlive failed tries, so that a lost answer loses nothing. No decision is taken here.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     address::may_reserve,
@@ -34,7 +31,7 @@ pub struct Work {
     /// How the pool was found.
     pub routes: Vec<Route>,
     /// Names of reservations of the owner that had no row in the network of the pool.
-    pub orphans: BTreeSet<String>,
+    pub orphans: Vec<String>,
     /// All rows of the owner, where its pod lives and a row of it may be left of another sandbox; and the number of the
     /// sweep that found them. A later sweep knows better.
     pub siblings: Option<(u64, Arc<[RowContent]>)>,
@@ -114,7 +111,11 @@ impl Work {
         }
         let found = later.orphans.into_iter();
         let found: Vec<_> = found.filter(|name| !self.releases(name)).collect();
-        self.orphans.extend(found);
+        for name in found {
+            if !self.orphans.contains(&name) {
+                self.orphans.push(name);
+            }
+        }
         self.siblings = later.siblings.or(self.siblings.take());
         self.removed.extend(later.removed);
         self.claimed.extend(later.claimed);

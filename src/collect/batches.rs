@@ -4,12 +4,7 @@
 //! For each key there is one task at the most, which lives as long as it has jobs. Knows nothing of
 //! what the jobs are.
 
-use std::{
-    collections::HashMap,
-    future::Future,
-    hash::Hash,
-    sync::Arc,
-};
+use std::{collections::HashMap, future::Future, hash::Hash, sync::Arc};
 
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;

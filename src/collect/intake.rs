@@ -1,10 +1,7 @@
 //! Where the informers' objects go: pods into the evidence and their ends to the planner, nodes and
 //! definitions into the evidence. Nothing here waits, since a server cuts a watch whose reader is slow.
 
-use std::{
-    collections::HashSet,
-    sync::Arc,
-};
+use std::{collections::HashSet, sync::Arc};
 
 use ipgc_core::{
     definitions, evidence::Ended, known::Evidence, node::NO_SANDBOXES_ANNOTATION, plan::Input,

@@ -48,7 +48,7 @@ pub struct Look<'l> {
     found: HashMap<PodRef, Found>,
     report: SweepReport,
     /// Reservations that no pod reports, and whose they are, by namespace.
-    lone: HashMap<String, Vec<(PodRef, Reservation)>>,
+    lone: HashMap<String, Vec<(PodRef, Box<Reservation>)>>,
     /// Whose these are, and of each the rows that were seen since: in which of the places, with which address.
     owners: HashMap<PodRef, Vec<(usize, IpAddr)>>,
     /// Rows, with their pools, that may be left of an earlier sandbox of a pod that lives.
@@ -141,7 +141,7 @@ impl<'l> Look<'l> {
                 self.owners.entry(owner.clone()).or_default();
                 let namespace = reservation.namespace.clone();
                 let lone = self.lone.entry(namespace).or_default();
-                lone.push((owner, reservation));
+                lone.push((owner, Box::new(reservation)));
             }
             page = next;
         }

@@ -22,7 +22,7 @@ struct Orphan {
     pool: PoolKey,
     network: Option<Box<str>>,
     address: IpAddr,
-    reservation: Reservation,
+    reservation: Box<Reservation>,
     owner: PodRef,
 }
 
