@@ -285,7 +285,7 @@ impl Planner {
                     return vec![Effect::LeftToSweep(None)];
                 }
                 let work = Work {
-                    orphans,
+                    orphans: orphans.into_iter().collect(),
                     siblings: siblings.clone(),
                     ..Work::default()
                 };

@@ -2,7 +2,10 @@
 //!
 //! Plain records. They outlive failed tries, so that a lost answer loses nothing. No decision is taken here.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use crate::{
     address::may_reserve,
@@ -31,7 +34,7 @@ pub struct Work {
     /// How the pool was found.
     pub routes: Vec<Route>,
     /// Names of reservations of the owner that had no row in the network of the pool.
-    pub orphans: Vec<String>,
+    pub orphans: BTreeSet<String>,
     /// All rows of the owner, where its pod lives and a row of it may be left of another sandbox; and the number of the
     /// sweep that found them. A later sweep knows better.
     pub siblings: Option<(u64, Arc<[RowContent]>)>,
@@ -111,11 +114,7 @@ impl Work {
         }
         let found = later.orphans.into_iter();
         let found: Vec<_> = found.filter(|name| !self.releases(name)).collect();
-        for name in found {
-            if !self.orphans.contains(&name) {
-                self.orphans.push(name);
-            }
-        }
+        self.orphans.extend(found);
         self.siblings = later.siblings.or(self.siblings.take());
         self.removed.extend(later.removed);
         self.claimed.extend(later.claimed);

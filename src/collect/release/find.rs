@@ -7,21 +7,20 @@ use std::collections::HashMap;
 
 use ipgc_core::{address::reservation_names, reservation::Reservation};
 
-use super::{
-    Releaser, Work,
-    outcome::{Left, Outcomes},
-};
+use super::{Releaser, Work, outcome::Left};
 use crate::collect::{context::Context, gate::Access};
 
 impl Releaser {
     /// The reservations of the rows, looked up by every name that they may have.
+    ///
+    /// # Errors
+    /// They cannot be read: what becomes of the works.
     pub(super) async fn find<'r>(
         &self,
         context: &Context,
         namespace: &str,
         works: &[Work<'r>],
-        outcomes: &mut Outcomes,
-    ) -> Vec<(Reservation, Work<'r>)> {
+    ) -> Result<Vec<(Reservation, Work<'r>)>, Left> {
         let mut by_name = HashMap::<_, Vec<_>>::new();
         for work in works {
             for network in work.wanted.networks.iter() {
@@ -32,16 +31,9 @@ impl Releaser {
             }
         }
         let names = by_name.keys().cloned().collect();
-        let found = match self.api.named(namespace, &names).await {
-            Ok(found) => found,
-            Err(error) => {
-                let left = Left::after(context, Access::Read, "read reservations", &error);
-                for work in works {
-                    outcomes.leave(*work, left.clone());
-                }
-                return Vec::new();
-            }
-        };
+        let found = self.api.named(namespace, &names).await;
+        let found = found
+            .map_err(|error| Left::after(context, Access::Read, "read reservations", &error))?;
         let mut own = Vec::new();
         for (name, reservation) in found {
             for (work, network) in by_name.remove(&name).unwrap_or_default() {
@@ -50,6 +42,6 @@ impl Releaser {
                 }
             }
         }
-        own
+        Ok(own)
     }
 }

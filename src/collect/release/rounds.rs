@@ -26,7 +26,7 @@ const CONCURRENCY: usize = 16;
 /// Reservations to a round: a quick server does them in a second, and on a slow one some come too late.
 const ROUND: usize = 250;
 /// Reservations that are read together, and kept until their rounds come: a kilobyte each.
-const READ_AT_ONCE: usize = 2_000;
+const READ_AT_ONCE: usize = 5_000;
 /// No DELETE begins so long after the proof began; it is proven anew.
 const LATEST: Duration = Duration::from_millis(1_800);
 /// Where a whole round came too late, this many times as long as the proof and the reads after it took.
@@ -61,8 +61,15 @@ impl Releaser {
                 && !is_over()
                 && let Some(works) = unread.next()
             {
-                let read = self.find(context, namespace, works, &mut outcomes);
-                found = read.await.into_iter();
+                match self.find(context, namespace, works).await {
+                    Ok(read) => found = read.into_iter(),
+                    // The next read would fail too, and all would wait for that.
+                    Err(left) => {
+                        for work in works.iter().chain(unread.by_ref().flatten()) {
+                            outcomes.leave(*work, left.clone());
+                        }
+                    }
+                }
             }
             let new: Vec<_> = found.by_ref().take(ROUND - late.len()).collect();
             if new.is_empty() && late.is_empty() && unread.len() == 0 {
