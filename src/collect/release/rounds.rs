@@ -26,7 +26,7 @@ const CONCURRENCY: usize = 16;
 /// Reservations to a round: a quick server does them in a second, and on a slow one some come too late.
 const ROUND: usize = 250;
 /// Reservations that are read together, and kept until their rounds come: a kilobyte each.
-const READ_AT_ONCE: usize = 5_000;
+const READ_AT_ONCE: usize = 20_000;
 /// No DELETE begins so long after the proof began; it is proven anew.
 const LATEST: Duration = Duration::from_millis(1_800);
 /// Where a whole round came too late, this many times as long as the proof and the reads after it took.
