@@ -128,8 +128,9 @@ pub struct Trail {
     /// showed it up, unless the pod was at its end.
     sandbox_up: bool,
     /// A terminal phase was seen while containers were not terminated, or the sandbox was up: somebody
-    /// else than the kubelet wrote it, so that the phase says nothing about the sandbox any more.
-    foreign_end: bool,
+    /// else than the kubelet wrote it, so that the phase says nothing about the sandbox any more. Or see
+    /// [`Trail::distrust`].
+    never_settles: bool,
     /// All containers that ever started are terminated.
     stopped: bool,
     settled: bool,
@@ -177,9 +178,15 @@ impl Trail {
         let foreign = !all_terminated || state.sandbox_ready == Some(true);
         let is_foreign_end = state.phase.is_terminal() && foreign;
         self.stopped = all_terminated && !is_foreign_end;
-        self.foreign_end |= is_foreign_end;
+        self.never_settles |= is_foreign_end;
         self.settled =
-            state.phase.is_terminal() && all_terminated && self.sandbox_up && !self.foreign_end;
+            state.phase.is_terminal() && all_terminated && self.sandbox_up && !self.never_settles;
+    }
+
+    /// The first state is from a time before the API server's data went back. The kubelet may have said since that the
+    /// sandbox is down, and nobody knows it any more.
+    pub fn distrust(&mut self) {
+        self.never_settles = true;
     }
 
     /// States may have been missed: whether the sandbox is up has to be seen anew. A terminal state

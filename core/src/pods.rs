@@ -55,6 +55,8 @@ pub struct PodIndex {
     listing: bool,
     /// When the last list ended.
     listed_at: Moment,
+    /// The API server's data went back in time.
+    went_back: bool,
     longest_grace: Duration,
     census: Census,
     /// Pods for which rows of others are held.
@@ -69,8 +71,16 @@ impl Hash for PodIndex {
         let pods = (hash_of_all(&self.live), hash_of_all(&self.ended));
         let others = (hash_of_all(&self.others), hash_of_all(&self.listed_others));
         let needed = (hash_of_all(&self.in_use), hash_of_all(&self.awaited));
-        let lists = (self.listing, self.listed_at, self.longest_grace);
-        (pods, others, needed, lists, &self.census).hash(state);
+        let lists = (self.listing, self.listed_at, self.went_back);
+        (
+            pods,
+            others,
+            needed,
+            lists,
+            self.longest_grace,
+            &self.census,
+        )
+            .hash(state);
     }
 }
 
@@ -119,7 +129,10 @@ impl PodIndex {
             self.others.remove(&name);
             self.listed_others.remove(&name);
         }
-        let live = Live::new(state, listed_at, watched, now);
+        let mut live = Live::new(state, listed_at, watched, now);
+        if self.listing && self.went_back {
+            live.trail.distrust();
+        }
         self.keep(live.into());
         predecessor
     }
@@ -182,6 +195,7 @@ impl PodIndex {
             listing: true,
             listed_at: now,
             longest_grace: self.longest_grace,
+            went_back: true,
             ..Self::default()
         };
     }

@@ -141,6 +141,27 @@ fn a_gap_takes_away_what_was_known_of_the_sandbox() {
     assert!(!ended.unwrap().settled);
 }
 
+/// The list may show a state from before the sandbox went down.
+#[test]
+fn a_list_after_the_data_went_back_says_nothing_of_the_sandbox() {
+    for went_back in [false, true] {
+        let mut index = PodIndex::default();
+        if went_back {
+            index.distrust(at(0));
+        }
+        index.begin_list(at(0));
+        index.apply(state(web("a").running()), at(1));
+        index.end_list(at(1));
+        index.apply(state(web("a").ended("Failed")), at(2));
+        let ended = index.delete(state(web("a").ended("Failed")), at(3));
+        assert_eq!(ended.unwrap().settled, !went_back);
+        // A watch shows what the kubelet says now.
+        index.apply(state(web("b").running()), at(4));
+        let ended = index.delete(state(web("b").ended("Failed")), at(5));
+        assert!(ended.unwrap().settled);
+    }
+}
+
 #[test]
 fn old_evidence_goes_unless_its_pod_is_in_work() {
     let mut index = PodIndex::default();

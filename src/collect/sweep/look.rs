@@ -160,7 +160,7 @@ impl<'l> Look<'l> {
             let mut asked = None;
             // The networks of the pool whose rows are read.
             let mut networks: Option<(PoolKey, Networks)> = None;
-            let slices = &mut self.slices;
+            let (slices, owners) = (&mut self.slices, &self.owners);
             let page = context.pools.page(self.namespace, &params, |row| {
                 let pool = row.pool;
                 let mut evidence = context.evidence();
@@ -179,9 +179,10 @@ impl<'l> Look<'l> {
                 let networks = networks.as_ref().map(|(_, networks)| networks);
                 // The report of a pod says nothing of a ResourceClaim.
                 let is_of_claim = context.pools.reads_claims() && row.sandbox.is_some_and(is_uid);
+                let owns_lone = row.podref.is_some_and(|it| owners.contains_key(it));
                 networks.is_none_or(|it| {
                     let is_live = is_live(&mut evidence, it, row, fresh, now);
-                    !is_live || is_of_claim
+                    !is_live || is_of_claim || owns_lone
                 })
             });
             let page = page.await?;
