@@ -161,7 +161,8 @@ async fn a_slice_of_a_node_is_followed_through_its_node_slice_pool() {
     let bench = Bench::with(server, seldom()).await;
     bench.put(pool.row_of(1, "default/web-0"));
     reserve(&bench, "sliced-10.8.3.1", "web-0");
-    bench.put(on_net("net", "web-0", "10.8.3.1").running());
+    let pod = fixtures::pod(NS, "web-0").node("node-1").networks("net");
+    bench.put(pod.reports("default/net", "net1", &["10.8.3.1"]).running());
     // The first sweep learns which pools and slices there are.
     seconds(10).await;
     bench.kubelet().terminate_pod(NS, "web-0").await;

@@ -13,12 +13,18 @@ fn weigh(known: &Known, policy: &Policy, now: u64) -> Clearance {
 #[rstest]
 #[case::its_node_is_gone(no_nodes(), W)]
 #[case::its_node_is_at_work(working(&["node-1"], END), TWO_BEATS + W)]
-fn a_grace_that_is_not_known_is_thirty_seconds_at_least(#[case] nodes: Nodes, #[case] wait: u64) {
+fn a_grace_that_is_not_known_is_thirty_seconds_at_least(
+    #[case] nodes: Nodes,
+    #[case] wait: u64,
+    #[values(true, false)] is_seen: bool,
+) {
     let last = reporting(POD, "net1", "10.0.0.5").but(|it| it.termination_grace = None);
-    let known = Known::of(&[ended(last, END, false)])
-        .seen(0)
+    let mut known = Known::of(&[ended(last, END, false)])
         .on(nodes)
         .but(|it| it.longest_grace = Duration::ZERO);
+    if is_seen {
+        known = known.seen(0);
+    }
     let clearance = weigh(&known, &Policy::default(), END);
     assert_eq!(clearance.wait, until(END + wait));
 }

@@ -35,6 +35,10 @@ impl DeleteOptions {
             serde_json::from_slice(&call.request.body)
                 .map_err(|error| Failure::bad_request(format!("error decoding options: {error}")))?
         };
+        let is_dry = body["dryRun"].as_array().is_some_and(|it| !it.is_empty());
+        if call.request.dry_run || is_dry {
+            return Err(Failure::bad_request("no dry run of a deletion"));
+        }
         let condition = |field: &str| {
             body.pointer(&format!("/preconditions/{field}"))
                 .and_then(Value::as_str)

@@ -147,6 +147,9 @@ async fn a_silent_node_holds_the_rows_of_its_completed_pods() {
     assert_eq!(finding.problem, Problem::HeldUnfenced);
     assert_eq!(finding.grade.as_deref(), Some("unfenced"));
     assert_eq!(*finding.nodes, ["n2"].map(Box::<str>::from));
+    // Its reservation was created a moment ago.
+    let seconds = report.pools[0].oldest_stale_seconds;
+    assert!(seconds.is_some_and(|it| it < 60), "{seconds:?}");
 }
 
 #[tokio::test]

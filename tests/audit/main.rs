@@ -260,7 +260,7 @@ async fn live(server: &Server) -> Result<Report, LiveError> {
 
 /// The report about a server or, which comes to the same but for commands, about a dump of it.
 async fn report(server: &Server) -> Report {
-    let mut live = live(server).await.unwrap();
+    let live = live(server).await.unwrap();
     let mut offline = dump(server).judged();
     for (offline, live) in offline.findings.iter_mut().zip(&live.findings) {
         if live.problem == Problem::ReservationMissing {
@@ -268,9 +268,11 @@ async fn report(server: &Server) -> Report {
             offline.command.clone_from(&live.command);
         }
     }
-    // The present of files is the latest time in them.
-    for pool in live.pools.iter_mut().chain(&mut offline.pools) {
-        pool.oldest_stale_seconds = None;
+    for (offline, live) in offline.pools.iter_mut().zip(&live.pools) {
+        // The present of files is the latest time in them.
+        let seconds = live.oldest_stale_seconds;
+        assert_eq!(offline.oldest_stale_seconds.is_some(), seconds.is_some());
+        offline.oldest_stale_seconds = seconds;
     }
     assert_eq!(live.findings, offline.findings);
     assert_eq!(
