@@ -89,7 +89,7 @@ async fn hold_is_told_once_with_what_releases_it() {
         "default/web-0",
         "node-1",
         "node.kubernetes.io/out-of-service",
-        "kubectl annotate node node-1 ipgc.dev/no-sandboxes=",
+        "kubectl annotate node node-1 --overwrite ipgc.dev/no-sandboxes=",
     ];
     says(event, &parts);
     assert_eq!(bench.counted("rows_held"), 1);

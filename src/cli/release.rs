@@ -17,6 +17,7 @@ use crate::{
     audit::{
         explain::{explain, text},
         report::Source,
+        words::duration,
     },
     byhand::{
         NotDone, Writer,
@@ -49,7 +50,7 @@ const EXAMPLES: &str = "\
 What is freed is observed, proven and judged again now, as by ipgc run; only the waits and the breaker do not count. A
 pod that uses the address, or may, keeps it. A reservation takes --add-budget longer.
 
-Exit code: 0 all is free, 1 something is kept, 2 error
+Exit code: 0 all is free, 1 something is kept, 2 error, or an address that may not go: then nothing is freed
 
 Examples:
   ipgc release --force 10.0.0.7
@@ -107,13 +108,19 @@ impl Args {
             };
             match freed {
                 Ok(Some(freed)) if !self.dry_run => begun.push((it, freed)),
-                Ok(freed) => tally.freed(it, &self.said(freed.as_ref())),
+                Ok(freed) => tally.freed(it, &self.said(it, freed.as_ref())),
                 Err(reason) => tally.not_done(it, &reason),
             }
         }
+        if !begun.is_empty() {
+            let wait = duration(self.live.waits.policy().add_budget);
+            eprintln!(
+                "ipgc: reservations of pods whose names may return go {wait} after their mark; if you interrupt this, ipgc run frees them"
+            );
+        }
         // Each may wait for ADDs that are at work, and they wait together.
         let released = begun.into_iter().map(async |(it, freed)| {
-            let said = self.said(Some(&freed));
+            let said = self.said(it, Some(&freed));
             let released = writer.release(&it.pool, freed.reservation, &stop).await;
             (it, said, released)
         });
@@ -160,14 +167,19 @@ impl Args {
     }
 
     /// That it is freed, or would be, and why it may go.
-    fn said(&self, freed: Option<&Freed>) -> String {
+    fn said(&self, it: &Forced, freed: Option<&Freed>) -> String {
         let done = if self.dry_run {
             "would be freed"
         } else {
             "freed"
         };
         freed.map_or_else(
-            || format!("{done} (it cannot be read)"),
+            || match it.subject {
+                Subject::Row { .. } => {
+                    format!("{done} (it cannot be read; if it has a reservation, that stays)")
+                }
+                Subject::Reservation { .. } => format!("{done} (it names no pod)"),
+            },
             |Freed { stale, .. }| {
                 let (grade, cause) = (stale.clearance.grade.as_str(), stale.cause.as_str());
                 format!("{done} ({grade}, {cause})")

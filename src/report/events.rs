@@ -159,7 +159,7 @@ impl Events {
                 "addresses of pod {pod} are held: it may still run on node {shown}. \
                  They are freed once the node is back, or removed, or tainted \
                  {OUT_OF_SERVICE_TAINT} since it was last ready, or declared empty: kubectl annotate \
-                 node {first} {NO_SANDBOXES_ANNOTATION}=$(date -u +%FT%TZ)"
+                 node {first} --overwrite {NO_SANDBOXES_ANNOTATION}=$(date -u +%FT%TZ)"
             )
         };
         self.take_on_pool(HELD_UNFENCED, pool, uid, &note);

@@ -173,7 +173,7 @@ impl SweepReport {
             warn!(
                 rows,
                 node = &**node,
-                "rows are held by a node that is silent. If it runs no sandboxes: kubectl annotate node {node} {}=$(date -u +%FT%TZ)",
+                "rows are held by a node that is silent. If it runs no sandboxes: kubectl annotate node {node} --overwrite {}=$(date -u +%FT%TZ)",
                 ipgc_core::node::NO_SANDBOXES_ANNOTATION
             );
         }
