@@ -132,7 +132,7 @@ fn help_names_every_flag_with_its_default() {
         ("--grace", Some("2m")),
         ("--del-budget", Some("1m")),
         ("--add-budget", Some("2m")),
-        ("--max-pod-grace", Some("1h")),
+        ("--max-pod-grace", None),
         ("--leftover-grace", Some("10m")),
         ("--unfenced", Some("hold")),
         ("--unwitnessed-hold", Some("forever")),

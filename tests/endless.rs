@@ -40,6 +40,51 @@ async fn rows_of_three_interfaces_are_held_while_the_kubelet_works() {
     goes_in(&bench, POOL, "1", W + 120..=W + 240).await;
 }
 
+/// A kubelet at work that did not stop a pod in all of W may never do it.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_deleted_by_force_since_its_kubelet_did_not_stop_it_is_held() {
+    for (deleting_for, is_held) in [(60, false), (W + 120, true)] {
+        let server = with_neighbour(&[(1, "web-0")]);
+        let _beat = live_node(&server, "node-1");
+        let bench = Bench::with(server, seldom()).await;
+        bench.put(reporting("web-0", 1).running());
+        seconds(1_800).await;
+        begin_deletion(&bench, 30);
+        seconds(deleting_for).await;
+        bench.kubelet().force_delete(NS, "web-0");
+        if is_held {
+            stays(&bench, POOL, &["1"]).await;
+            assert!(!pool_events(&bench, "IPAddressHeldUnfenced").is_empty());
+        } else {
+            goes_in(&bench, POOL, "1", W..=W + 120).await;
+        }
+    }
+}
+
+/// A deletion by force does not shorten the grace that an earlier one gave.
+#[tokio::test(start_paused = true)]
+async fn the_grace_of_a_deletion_counts_though_it_was_forced_later() {
+    let server = with_neighbour(&[(1, "web-0")]);
+    let _beat = live_node(&server, "node-1");
+    let bench = Bench::with(server, seldom()).await;
+    bench.put(reporting("web-0", 1).running());
+    seconds(1_800).await;
+    begin_deletion(&bench, 7_200);
+    seconds(60).await;
+    bench.kubelet().force_delete(NS, "web-0");
+    let wait = W - 30 + 7_200;
+    goes_in(&bench, POOL, "1", wait..=wait + 120).await;
+}
+
+/// Somebody deletes `web-0`, and gives it so many seconds.
+fn begin_deletion(server: &Server, grace: u64) {
+    let found = server.edit("pods", NS, "web-0", |pod| {
+        pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        pod["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
+    });
+    assert!(found, "no pod web-0");
+}
+
 /// The machine of a node was booted so often.
 fn boot(server: &Server, node: &str, number: u64) {
     let found = server.edit("nodes", "", node, |node| {

@@ -218,7 +218,7 @@ async fn a_row_that_waits_does_not_wait_for_the_reservations_of_others() {
     let mut config = seldom();
     config.policy.grace = Duration::from_secs(1);
     config.policy.del_budget = Duration::from_secs(1);
-    config.policy.max_pod_grace = Duration::from_secs(1);
+    config.policy.max_pod_grace = Some(Duration::from_secs(1));
     let server = running(&[(1, "web-1"), (2, "web-2")]);
     let _beat = live_node(&server, "node-1");
     let bench = Bench::long_since(server, config).await;

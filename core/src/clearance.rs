@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     definitions::Scope,
-    evidence::{DEFAULT_POD_GRACE, Ended, Grade, Policy, Sandboxes, Unfenced},
+    evidence::{Ended, Grade, Policy, Sandboxes, Unfenced},
     node::{Nodes, Standing, by_lease},
     pod::PodState,
     pool::RowContent,
@@ -90,8 +90,8 @@ pub struct Clearance {
     /// Whether the ends of the incarnation that answers for the row and of all later ones were
     /// watched, so that the breaker does not concern it.
     pub watched: bool,
-    /// Where it is held though a kubelet is at work, which may never get through all DELs that are lost: when
-    /// it would have gone otherwise. Until then a DEL that is not lost frees it.
+    /// Where it is held though a kubelet is at work, which may never get through all DELs that are lost, or not come to
+    /// them: when it would have gone otherwise. Until then a DEL that is not lost frees it.
     pub endless: Option<Moment>,
 }
 
@@ -194,9 +194,21 @@ impl Subject<'_> {
         let since = self.unseen_since();
         let all = self.of_incarnations(self.facts.ended, since, self.policy.leftover_grace);
         let all = all.and(self.of_unseen(since, wait));
-        let own = nodes.iter();
-        own.map(|node| self.of_node(node, since, wait))
-            .fold(all, Clearance::and)
+        let own = nodes.iter().map(|node| {
+            let of_node = self.of_node(node, since, wait);
+            // Nobody tells the kubelet to stop a static pod whose Node was deleted.
+            let is_gone = self
+                .facts
+                .nodes
+                .get(node)
+                .is_none_or(|it| it.state().is_none());
+            if is_gone {
+                of_node.and(self.held_by(&[node], since, wait))
+            } else {
+                of_node
+            }
+        });
+        own.fold(all, Clearance::and)
     }
 
     /// Rule 4: its pod is at its end and still there.
@@ -266,14 +278,13 @@ impl Subject<'_> {
             .max(absent.or_else(running).unwrap_or(self.now))
     }
 
-    /// The longest termination grace that a pod may have whose own is not known.
-    fn longest_grace(&self) -> Duration {
-        self.facts.longest_grace.max(DEFAULT_POD_GRACE)
-    }
-
     fn unseen_wait(&self) -> Duration {
-        let grace = self.longest_grace();
-        self.policy.wait(Some(grace), self.facts.rows)
+        let Facts {
+            longest_grace,
+            rows,
+            ..
+        } = self.facts;
+        self.policy.unknown_wait(*longest_grace, *rows)
     }
 
     /// An incarnation that was not seen to be scheduled was not, unless nobody looked.
@@ -352,8 +363,9 @@ impl Subject<'_> {
     }
 
     fn of_end(&self, end: &Ended, answers: bool, least: Duration) -> Clearance {
-        let own = end.last.termination_grace.unwrap_or(self.longest_grace());
-        let mut wait = self.policy.wait(Some(own), self.facts.rows).max(least);
+        let own = end.last.termination_grace;
+        let own = own.map(|own| self.policy.wait(Some(own), self.facts.rows));
+        let mut wait = own.unwrap_or_else(|| self.unseen_wait()).max(least);
         if end.last.mirror {
             wait = wait.max(self.policy.leftover_grace);
         } else if end.settled && least.is_zero() {
@@ -371,12 +383,12 @@ impl Subject<'_> {
         }
     }
 
-    /// A sandbox on `node` whose kubelet may still be at its DELs.
+    /// A sandbox on `node` whose kubelet may still be at its DELs, or not come to them.
     fn of_teardown(&self, end: &Ended, node: &str, wait: Duration) -> Clearance {
         let clearance = self.of_node(node, end.at, wait);
         // All rows of a pod are held, or none: those that are left tell whoever did not see its end.
         let dels = end.dels(self.row).max(self.facts.interfaces);
-        let proves_nothing = self.policy.may_never_end(dels);
+        let proves_nothing = self.policy.may_never_end(dels) || end.may_outlast();
         if clearance.grade != Grade::Witnessed || !proves_nothing {
             return clearance;
         }

@@ -142,9 +142,26 @@ impl Scope<'_> {
         sections.iter().any(|section| {
             let network = section.network_name.as_deref();
             let is_slice = section.slices.is_some();
-            let is_of = may_be_of(self.networks, network, is_slice);
+            let is_of = may_be_of(self.networks, network, is_slice)
+                || (network.is_none() && self.is_unnamed());
             is_of && self.shares(section, address)
         })
+    }
+
+    /// Whether no definition names the pool's network: then the plugin's own file on the nodes may, for all definitions
+    /// that name none.
+    fn is_unnamed(&self) -> bool {
+        let mut sections = self.definitions.values().flatten().flatten();
+        let is_named = |network: &Option<Box<str>>| network.is_none();
+        !self.networks.iter().any(is_named)
+            && !sections.any(|section| {
+                section.network_name.is_some()
+                    && may_be_of(
+                        self.networks,
+                        section.network_name.as_deref(),
+                        section.slices.is_some(),
+                    )
+            })
     }
 
     /// Without `enable_overlapping_ranges` each range gives its addresses out by itself.

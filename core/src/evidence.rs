@@ -22,8 +22,9 @@ pub struct Policy {
     pub cooldown: Duration,
     /// `--grace`: first part of the wait W.
     pub grace: Duration,
-    /// `--max-pod-grace`: cap of a pod's terminationGracePeriodSeconds within W.
-    pub max_pod_grace: Duration,
+    /// `--max-pod-grace`: cap of a pod's termination grace within W. Without it a pod's own counts whole, and one that is
+    /// not known for [`LONGEST_UNKNOWN_GRACE`] at most.
+    pub max_pod_grace: Option<Duration>,
     /// `--del-budget`: third part of W, for each row of the podref (one CNI DEL each).
     pub del_budget: Duration,
     /// `--add-budget`: an ADD that has looked at a reservation has written its row so long after, or never does. A
@@ -52,6 +53,8 @@ pub enum Unfenced {
 
 /// Within W where a pod's own termination grace is not known: Kubernetes' default.
 pub const DEFAULT_POD_GRACE: Duration = Duration::from_secs(30);
+/// The same, at the most.
+const LONGEST_UNKNOWN_GRACE: Duration = Duration::from_hours(1);
 /// So long a kubelet gives one try to stop a sandbox: its `runtimeRequestTimeout`. The next try begins where
 /// this one began.
 pub const KUBELET_TRY: Duration = Duration::from_mins(2);
@@ -68,7 +71,7 @@ impl Default for Policy {
         Self {
             cooldown: Duration::from_secs(2),
             grace: Duration::from_mins(2),
-            max_pod_grace: Duration::from_hours(1),
+            max_pod_grace: None,
             del_budget: Duration::from_mins(1),
             // whereabouts gives an ADD up after that. Its requests are over ten seconds after it began to look, and
             // the API server works at one for a minute at the most.
@@ -86,7 +89,7 @@ impl Policy {
     pub fn wait(&self, termination_grace: Option<Duration>, rows: usize) -> Duration {
         let pod = termination_grace
             .unwrap_or(DEFAULT_POD_GRACE)
-            .min(self.max_pod_grace);
+            .min(self.max_pod_grace.unwrap_or(Duration::MAX));
         let rows = u32::try_from(rows.max(1)).unwrap_or(u32::MAX);
         self.grace
             .saturating_add(pod)
@@ -98,9 +101,15 @@ impl Policy {
         Some(self.wait(None, 1)).filter(|wait| *wait < KUBELET_NEEDS)
     }
 
-    /// The wait W of any pod, where none has a longer termination grace.
+    /// The wait W of a pod whose termination grace is not known, where none has a longer one than this.
+    pub fn unknown_wait(&self, longest_grace: Duration, rows: usize) -> Duration {
+        let grace = longest_grace.clamp(DEFAULT_POD_GRACE, LONGEST_UNKNOWN_GRACE);
+        self.wait(Some(grace), rows)
+    }
+
+    /// The longest wait W of a pod that is not known.
     pub fn longest_wait(&self, longest_grace: Duration) -> Duration {
-        self.wait(Some(longest_grace), MANY_ROWS)
+        self.unknown_wait(longest_grace, MANY_ROWS)
     }
 
     /// Whether rows of this owner are never touched.
@@ -155,16 +164,19 @@ impl Trail {
             .containers
             .iter()
             .any(|container| container.state == ContainerState::Running);
-        let terminated = |name: &str| {
-            state.containers.iter().any(|container| {
-                *container.name == *name
-                    && matches!(container.state, ContainerState::Terminated { .. })
+        let ended = |name: &str| {
+            let mut containers = state.containers.iter();
+            containers.find_map(|container| match container.state {
+                ContainerState::Terminated { started } if *container.name == *name => Some(started),
+                _ => None,
             })
         };
         // Empty statuses prove nothing: a pod rejected after a kubelet restart has none.
         let all_terminated = !self.started.is_empty()
             && !running
-            && self.started.iter().all(|name| terminated(name));
+            && self.started.iter().all(|name| ended(name).is_some());
+        // Of one that did start, the kubelet makes up an end only if it does not know how it ended.
+        let none_made_up = self.started.iter().all(|name| ended(name) == Some(true));
         if !all_terminated {
             self.sandbox_up = state.sandbox_ready.unwrap_or(running);
         } else if state.sandbox_ready != Some(true) && !state.phase.is_terminal() {
@@ -179,8 +191,11 @@ impl Trail {
         let is_foreign_end = state.phase.is_terminal() && foreign;
         self.stopped = all_terminated && !is_foreign_end;
         self.never_settles |= is_foreign_end;
-        self.settled =
-            state.phase.is_terminal() && all_terminated && self.sandbox_up && !self.never_settles;
+        self.settled = state.phase.is_terminal()
+            && all_terminated
+            && none_made_up
+            && self.sandbox_up
+            && !self.never_settles;
     }
 
     /// The first state is from a time before the API server's data went back. The kubelet may have said since that the
@@ -217,10 +232,7 @@ impl Sandboxes {
     /// A row of it bore this sandbox at `now`.
     pub fn note(&mut self, sandbox: IdTag, now: Moment) {
         if !self.0.iter().flatten().any(|(tag, _)| *tag == sandbox) {
-            // Rounded up: it was seen no later than that.
-            let seconds = u32::try_from(now.since_epoch().as_secs()).unwrap_or(u32::MAX);
-            let second = NonZeroU32::MIN.saturating_add(seconds);
-            self.0 = [Some((sandbox, second)), self.0[0]];
+            self.0 = [Some((sandbox, second_of(now))), self.0[0]];
         }
     }
 
@@ -248,6 +260,12 @@ impl Sandboxes {
     }
 }
 
+/// The second of a moment, rounded up: it was no later than that. Of 100,000 pods each byte counts.
+pub fn second_of(moment: Moment) -> NonZeroU32 {
+    let seconds = u32::try_from(moment.since_epoch().as_secs()).unwrap_or(u32::MAX);
+    NonZeroU32::MIN.saturating_add(seconds)
+}
+
 fn is_before(second: NonZeroU32, moment: Moment) -> bool {
     u64::from(second.get()) <= moment.since_epoch().as_secs()
 }
@@ -267,6 +285,8 @@ pub struct Ended {
     pub settled: bool,
     /// Whether all its containers were terminated: see [`Trail::is_stopped`].
     pub stopped: bool,
+    /// Whether its kubelet was at work for a whole wait W while it was being deleted, and did not end it.
+    pub stuck: bool,
     /// The list before which nobody saw who bore its name: that in which it was first seen, or the
     /// last one before its birth. None where everything was seen.
     pub listed_at: Option<Moment>,
@@ -315,6 +335,18 @@ impl Ended {
         };
         let first = is_first || self.last.default_network.is_some();
         status.dels(request) + usize::from(first)
+    }
+
+    /// Whether its kubelet may not come to stop its sandbox for long, though it is at work: it did not before, or it is
+    /// starting a container. It breaks off neither the pull of an image nor a postStart hook.
+    pub fn may_outlast(&self) -> bool {
+        let PodState {
+            phase, containers, ..
+        } = &self.last;
+        let mut states = containers.iter().map(|container| container.state);
+        let is_starting =
+            containers.is_empty() || states.any(|state| state == ContainerState::Waiting);
+        self.stuck || (is_starting && !phase.is_terminal())
     }
 
     /// When to look at its rows first: not before any of them may go. Where the name may return and

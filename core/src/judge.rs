@@ -396,10 +396,11 @@ fn is_predecessors(subject: &Subject<'_>, pod: &PodState) -> Option<Moment> {
     let running_since = running_since.filter(|_| pod.is_running());
     let in_time = running_since.map(|since| since + policy.leftover_grace);
     if let Some(seen) = facts.sighting.and_then(|sighting| sighting.while_absent) {
-        // Without an interface ADD can never adopt it.
         return match &row.interface {
+            // Without an interface ADD can never adopt it.
             None => Some(seen),
-            Some(_) => in_time,
+            // An ADD whose write failed may give an address out though the row is as it was (museum 1.30).
+            Some(_) => in_time.filter(|_| pod.is_complete()),
         };
     }
     // The name came back without the row's network. A pod with the host's network never has a row, so
@@ -445,7 +446,10 @@ fn is_end_made_up(pod: &PodState, row: &RowContent) -> bool {
 fn is_fenced(pod: &PodState, subject: &Subject<'_>) -> bool {
     pod.node.as_ref().is_some_and(|node| {
         let nodes = subject.facts.nodes;
-        nodes.standing(node, subject.now, subject.now) == Standing::Fenced
+        matches!(
+            nodes.standing(node, subject.now, subject.now),
+            Standing::Fenced | Standing::Gone(_)
+        )
     })
 }
 

@@ -18,6 +18,7 @@ use crate::{
     evidence::{Ended, Policy},
     names::KnownNetworks,
     node::{Nodes, Standing},
+    pod::PodState,
     podref::PodRef,
     pods::{Live, Others, PodIndex},
     pool::{ObservedPool, PoolKey, Row, RowContent, RowCount},
@@ -348,6 +349,36 @@ impl Evidence {
         let seen = &mut self.first_seen;
         let seen = seen.recall_object(&reservation.uid, &content, now)?;
         Some(self.listed(seen))
+    }
+
+    /// Takes in the last state of a deleted pod: see [`PodIndex::delete`].
+    pub fn delete_pod(
+        &mut self,
+        last: PodState,
+        policy: &Policy,
+        now: Moment,
+    ) -> Option<Arc<Ended>> {
+        if self.is_stuck(&last, policy, now) {
+            self.pods.note_stuck(&last.podref);
+        }
+        self.pods.delete(last, now)
+    }
+
+    /// Whether its kubelet was at work for a whole wait W since it was being deleted, and did not end it.
+    fn is_stuck(&self, last: &PodState, policy: &Policy, now: Moment) -> bool {
+        let live = self.pods.live(last.podref.as_str());
+        let live = live.filter(|live| live.state.uid == last.uid && !last.phase.is_terminal());
+        let begun = live.and_then(Live::deleting_since);
+        let (Some(Live { state, .. }), Some(begun), Some(node)) = (live, begun, &last.node) else {
+            return false;
+        };
+        let rows = state.status.addresses().len();
+        let wait = match state.termination_grace {
+            Some(grace) => policy.wait(Some(grace), rows),
+            None => policy.unknown_wait(self.pods.longest_grace(), rows),
+        };
+        let standing = self.nodes.standing(node, begun, now);
+        matches!(standing, Standing::Alive { since, .. } if since + wait <= now)
     }
 
     /// A pod that no watch showed may have lived until the last list.

@@ -95,7 +95,7 @@ pub struct PodState {
     /// Whether a pod of the same name may come back. False only for pods that a ReplicaSet,
     /// DaemonSet, Job or `VirtualMachineInstance` controls, which make up a new name each time.
     pub name_may_return: bool,
-    /// `spec.terminationGracePeriodSeconds`.
+    /// `spec.terminationGracePeriodSeconds`, or what a deletion asked for if that is more.
     pub termination_grace: Option<Duration>,
     /// Its network-status annotation: the interfaces that multus reports.
     pub status: Status,

@@ -149,6 +149,13 @@ impl PodIndex {
         self.live.insert(live.state.podref.clone(), live);
     }
 
+    /// The kubelet of this pod was at work for a whole wait W while the pod was being deleted.
+    pub fn note_stuck(&mut self, podref: &PodRef) {
+        if let Some(live) = self.live.get_mut(podref) {
+            live.stuck = true;
+        }
+    }
+
     /// Takes in the last state of a deleted pod. Returns the incarnation unless it could have no
     /// rows or its end is known already.
     pub fn delete(&mut self, last: PodState, now: Moment) -> Option<Arc<Ended>> {

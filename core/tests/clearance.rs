@@ -1,8 +1,6 @@
 //! The evidence about rows from the ends of a podref's incarnations: the incarnation that answers for a row, and how
 //! long each of them is waited for.
 
-use ipgc_core::evidence::DEFAULT_POD_GRACE;
-
 use crate::common::prelude::*;
 
 /// When it is now, long after everything.
@@ -128,9 +126,7 @@ fn one_lost_del_for_each_row_is_waited_for() {
 #[case::three_rows(Some(30), 3, 330)]
 #[case::no_grace_at_all(Some(0), 1, 180)]
 #[case::grace_unknown(None, 1, 210)]
-#[case::at_the_cap(Some(3600), 1, 3780)]
-#[case::above_the_cap(Some(3601), 1, 3780)]
-#[case::for_ever(Some(u64::MAX), 1, 3780)]
+#[case::six_hours(Some(21_600), 1, 21_780)]
 fn w_is_grace_and_the_pods_own_and_one_budget_for_each_row(
     #[case] grace: Option<u64>,
     #[case] rows: usize,
@@ -141,14 +137,19 @@ fn w_is_grace_and_the_pods_own_and_one_budget_for_each_row(
 
 #[test]
 fn an_unknown_grace_is_capped_too() {
-    let policy = Policy::default().but(|it| it.max_pod_grace = secs(5));
-    assert!(policy.max_pod_grace < DEFAULT_POD_GRACE);
+    let longest = |policy: &Policy, grace| policy.unknown_wait(secs(grace), 1);
+    let policy = Policy::default();
+    assert_eq!(longest(&policy, 21_600), secs(180 + 3600));
+    assert_eq!(longest(&policy, 0), secs(180 + 30));
+    let policy = policy.but(|it| it.max_pod_grace = Some(secs(5)));
+    assert_eq!(longest(&policy, 21_600), secs(185));
+    assert_eq!(policy.wait(Some(secs(21_600)), 1), secs(185));
     assert_eq!(policy.wait(None, 1), secs(185));
 }
 
 #[rstest]
 #[case::grace(Policy { grace: Duration::MAX, ..Policy::default() }, 1)]
-#[case::pod_grace(Policy { max_pod_grace: Duration::MAX, grace: Duration::MAX, ..Policy::default() }, 1)]
+#[case::pod_grace(Policy { grace: Duration::MAX, ..Policy::default() }, 1)]
 #[case::budget(Policy { del_budget: Duration::MAX, ..Policy::default() }, 1)]
 #[case::budget_times_rows(Policy { del_budget: Duration::MAX / 2, ..Policy::default() }, usize::MAX)]
 fn a_wait_beyond_all_time_is_for_ever(#[case] policy: Policy, #[case] rows: usize) {

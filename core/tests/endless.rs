@@ -82,6 +82,25 @@ fn rows_are_held_where_a_del_may_never_be_called(
     }
 }
 
+/// A kubelet breaks off neither the pull of an image nor a postStart hook.
+#[rstest]
+#[case::runs(Phase::Running, &[("main", RUNNING)], false)]
+#[case::starts(Phase::Pending, &[("init", ENDED), ("main", WAITING)], true)]
+#[case::restarts(Phase::Running, &[("main", WAITING), ("other", RUNNING)], true)]
+#[case::nothing_is_told_yet(Phase::Pending, &[], true)]
+#[case::at_its_end(Phase::Failed, &[("main", WAITING)], false)]
+fn rows_are_held_where_the_kubelet_may_be_starting_a_container(
+    #[case] phase: Phase,
+    #[case] states: &[(&str, ContainerState)],
+    #[case] is_held: bool,
+) {
+    let last = on(1).but(|it| (it.phase, it.containers) = (phase, containers(states)));
+    let clearance = weigh(&row(1), &seen(last), &Policy::default());
+    assert_eq!(clearance.endless.is_some(), is_held);
+    let grade = [Grade::Witnessed, Grade::Unfenced][usize::from(is_held)];
+    assert_eq!(clearance.grade, grade);
+}
+
 #[rstest]
 #[case::of_two(2, "net1", false)]
 #[case::of_three(3, "net1", true)]

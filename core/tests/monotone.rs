@@ -250,6 +250,10 @@ proptest! {
         let interfaces = known.interfaces.min(2);
         let mut known = Known { fresh: true, living: None, interfaces, ..known };
         known.sighting = Some(Sighting { first: at(first), while_absent: Some(at(first)) });
+        for end in &mut known.ended {
+            let grace = &mut Arc::make_mut(end).last.termination_grace;
+            *grace = grace.map(|grace| grace.min(secs(3_600)));
+        }
         known.nodes.retain(|_| true, at(NOW));
         gap(&mut known.nodes);
         let names: Vec<_> = known.nodes.existing().map(|(name, _)| name.to_owned()).collect();

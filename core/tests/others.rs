@@ -151,6 +151,24 @@ fn the_network_of_a_slice_is_that_before_the_node(
     assert_eq!(held, is_held);
 }
 
+/// Whereabouts takes a `network_name` that a definition lacks from its own file on the nodes.
+#[rstest]
+#[case::no_definition_names_it(&[("default/nad", PLAIN)], true)]
+#[case::another_definition_does(&[("default/nad", PLAIN), ("default/red", RED)], false)]
+fn the_network_of_a_pool_may_be_named_on_the_nodes(
+    #[case] all: &[(&str, &str)],
+    #[case] is_held: bool,
+) {
+    let known = Known {
+        others: vec![other(reporter())],
+        definitions: definitions(all),
+        networks: [Some("red".into())].into(),
+        ..settled()
+    };
+    let held = matches!(verdict(&Presence::Absent, &known), Verdict::Held(_));
+    assert_eq!(held, is_held);
+}
+
 #[test]
 fn a_definition_that_nobody_knows_may_be_of_any_network() {
     let known = Known {

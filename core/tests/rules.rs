@@ -14,9 +14,9 @@ fn mirror() -> PodState {
 fn a_mirror_stays_one_whoever_bore_its_name_later() {
     let plain = pod(POD).but(|it| it.node = None);
     let ends = [ended(mirror(), 100, true), ended(plain, 200, false)];
-    let known = Known::of(&ends).seen(4_000).absent(4_000);
+    let known = Known::of(&ends).seen(4_000).absent(4_000).on(at_work());
     let stale = stale(verdict(&Presence::Absent, &known));
-    assert_eq!(stale.clearance.wait, until(4_600));
+    assert_eq!(stale.clearance.wait, until(4_000 + TWO_BEATS + 600));
     assert_eq!(stale.clearance.grade, Grade::Unwitnessed);
 }
 
@@ -57,9 +57,19 @@ fn a_mirror_that_is_gone_is_unwitnessed_with_the_leftover_grace(#[case] ends: Ve
 #[test]
 fn a_mirrors_wait_is_w_where_that_is_longer() {
     let slow = mirror().but(|it| it.termination_grace = Some(secs(3_000)));
-    let known = Known::of(&[ended(slow, 100, true)]).seen(0);
+    let known = Known::of(&[ended(slow, 100, true)]).seen(0).on(at_work());
     let stale = stale(verdict(&Presence::Absent, &known));
-    assert_eq!(stale.clearance.wait, until(100 + 120 + 3_000 + 60));
+    assert_eq!(
+        stale.clearance.wait,
+        until(100 + TWO_BEATS + 120 + 3_000 + 60)
+    );
+}
+
+#[test]
+fn a_static_pod_whose_node_object_was_deleted_may_run_on() {
+    let known = Known::of(&[ended(mirror(), 100, true)]).seen(0);
+    let stale = stale(verdict(&Presence::Absent, &known));
+    assert_eq!(stale.clearance.wait, waits_for(&["node-1"]));
 }
 
 #[test]
@@ -224,6 +234,18 @@ fn a_terminal_phase_that_the_watch_has_not_shown_is_no_end_yet() {
     assert_held(&verdict(&present(done()), &known), Held::Ended);
 }
 
+/// The garbage collector of pods wrote its phase, and a finalizer keeps it.
+#[test]
+fn a_completed_pod_that_did_not_stop_goes_where_its_node_is_gone() {
+    let end = but(&ended(done(), 100, false), |end| end.stopped = false);
+    let runs =
+        done_as("uid-1", Phase::Failed).but(|it| it.containers = containers(&[("main", RUNNING)]));
+    let known = completed(&end).on(nodes_with(&[]));
+    let stale = stale(verdict(&present(runs), &known));
+    assert_eq!(stale.clearance.grade, Grade::Fenced);
+    assert_eq!(stale.clearance.wait, until(100 + W));
+}
+
 #[rstest]
 #[case::fenced(fenced(), true)]
 #[case::not_ready(not_ready(), false)]
@@ -290,7 +312,7 @@ fn everything() -> Known {
 #[case::completed_before_reported(done(), Err(Cause::Completed))]
 #[case::reported_before_predecessor(reporting(POD, "net1", "10.0.0.5"), Ok(Held::Reported))]
 #[case::completed_before_predecessor(PodState { status: Status::Missing, ..done() }, Err(Cause::Completed))]
-#[case::predecessor_before_young(PodState { status: Status::Missing, ..pod(POD) }, Err(Cause::Predecessor))]
+#[case::no_predecessor_while_the_status_is_incomplete(PodState { status: Status::Missing, ..pod(POD) }, Ok(Held::Young))]
 #[case::predecessor_before_leftover(elsewhere(), Err(Cause::Predecessor))]
 fn the_first_rule_that_fits_decides(#[case] state: PodState, #[case] first: Result<Held, Cause>) {
     match (verdict(&present(state), &everything()), first) {

@@ -118,6 +118,7 @@ fn an_end_is_settled_from_the_terminal_phase_on(#[case] events: Vec<Event>, #[ca
 // sandbox, since it only holds back the phase, and that is there already.
 #[case::phase_that_somebody_else_wrote(vec![running(UP, RUNS), deleting(failed(UP, RUNS)), deleting(failed(UP, ENDS))])]
 #[case::deleted_while_its_sandbox_is_set_up(vec![pending(DOWN, WAITS), deleting(pending(DOWN, WAITS)), deleting(failed(DOWN, &[("main", MADE_UP)]))])]
+#[case::a_made_up_end_of_a_container_that_ran(vec![running(UP, RUNS), deleting(failed(DOWN, &[("main", MADE_UP)]))])]
 #[case::made_up_states_alone(vec![pending(UP, WAITS), deleting(failed(DOWN, &[("main", MADE_UP)]))])]
 #[case::sandbox_never_seen_up(vec![pending(DOWN, WAITS), succeeded(DOWN, ENDS)])]
 // The sandbox died (the node booted again); the kubelet makes another.

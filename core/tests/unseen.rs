@@ -59,7 +59,7 @@ fn a_node_that_nobody_has_listened_to_yet_holds_its_rows_even_where_w_is_nothing
     let policy = Policy {
         cooldown: none,
         grace: none,
-        max_pod_grace: none,
+        max_pod_grace: Some(none),
         del_budget: none,
         ..Policy::default()
     };

@@ -102,7 +102,7 @@ fn policy() -> Policy {
         del_budget: DEL_BUDGET,
         add_budget: GRACE,
         // Also of pods that nobody saw: they may have had a longer grace than the demo's.
-        max_pod_grace: POD_GRACE,
+        max_pod_grace: Some(POD_GRACE),
         ..Policy::default()
     }
 }

@@ -55,7 +55,7 @@ impl Scenario {
                 TICK
             },
             grace: TICK * u32::from(self.grace),
-            max_pod_grace: TICK,
+            max_pod_grace: Some(TICK),
             del_budget: TICK,
             add_budget: TICK * u32::from(ADD_BUDGET),
             leftover_grace: TICK * 2,

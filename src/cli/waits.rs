@@ -31,9 +31,10 @@ pub struct Args {
     #[arg(long, env = "IPGC_ADD_BUDGET", value_name = "DURATION", default_value = "2m", value_parser = duration)]
     add_budget: Duration,
 
-    /// Longest termination grace period that counts, see --grace
-    #[arg(long, env = "IPGC_MAX_POD_GRACE", value_name = "DURATION", default_value = "1h", value_parser = duration)]
-    max_pod_grace: Duration,
+    /// Longest termination grace period that counts, see --grace. Without it a pod's own counts whole, and one that is
+    /// not known for 1h at most
+    #[arg(long, env = "IPGC_MAX_POD_GRACE", value_name = "DURATION", value_parser = duration)]
+    max_pod_grace: Option<Duration>,
 
     /// Least wait for addresses that a pod which is there does not use, for addresses of static pods, and for
     /// reservations without a row

@@ -77,7 +77,8 @@ impl Sink<LeanPod> for PodSink {
         let Some(state) = pod.into_state() else {
             return;
         };
-        let ended = self.with(|evidence, now| evidence.pods.delete(state, now));
+        let policy = &self.0.policy;
+        let ended = self.with(|evidence, now| evidence.delete_pod(state, policy, now));
         self.ended(ended);
     }
 

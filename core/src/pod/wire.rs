@@ -50,6 +50,7 @@ pub struct Metadata<'t> {
     pub resource_version: Option<Text<'t>>,
     creation_timestamp: Option<Text<'t>>,
     deletion_timestamp: Option<Text<'t>>,
+    deletion_grace_period_seconds: Option<i64>,
     annotations: Option<Annotations<'t>>,
     owner_references: Option<Vec<Owner<'t>>>,
 }
@@ -168,6 +169,8 @@ impl Wire<'_> {
         let networks = annotations.status.as_deref();
         let networks = networks.map_or(Status::Missing, Status::parse);
         let request = annotations.request.as_deref();
+        // A deletion may ask for more.
+        let asked = metadata.deletion_grace_period_seconds.unwrap_or(0);
         let grace = spec.termination_grace_period_seconds;
         let born = metadata.creation_timestamp.iter();
         let times = born.chain(&metadata.deletion_timestamp).filter_map(time);
@@ -184,7 +187,7 @@ impl Wire<'_> {
             mirror: annotations.mirror.is_some(),
             name_may_return: !controller.is_some_and(Owner::makes_up_names),
             termination_grace: grace
-                .map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or(0))),
+                .map(|seconds| Duration::from_secs(u64::try_from(seconds.max(asked)).unwrap_or(0))),
             status: match status {
                 // With the host's network these are the node's.
                 Some(status) if !host_network => networks.with_pod_ips(status.pod_ips()),

@@ -1,10 +1,10 @@
 //! A pod that lives: its last state, and what the states before it told.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{net::IpAddr, num::NonZeroU32, sync::Arc, time::Duration};
 
 use crate::{
     clearance::Living,
-    evidence::{Ended, Sandboxes, Trail},
+    evidence::{Ended, Sandboxes, Trail, second_of},
     networks::Status,
     pod::{Phase, PodState},
     time::Moment,
@@ -30,6 +30,10 @@ pub struct Live {
     pub terminal_since: Option<Moment>,
     /// Whether that happened before our eyes.
     pub terminal_watched: bool,
+    /// In which second it was first seen being deleted.
+    pub deleting_since: Option<NonZeroU32>,
+    /// See [`Ended::stuck`].
+    pub stuck: bool,
     /// The sandboxes that its rows were seen with.
     pub sandboxes: Sandboxes,
     /// Of each of its addresses, whether the sweep has seen a row. Empty if the pod came or changed after the sweep
@@ -49,6 +53,8 @@ impl Live {
             running_since: None,
             terminal_since: None,
             terminal_watched: false,
+            deleting_since: None,
+            stuck: false,
             sandboxes: Sandboxes::default(),
             rows_seen: Box::default(),
             state,
@@ -59,7 +65,12 @@ impl Live {
 
     /// Takes in the next state.
     pub fn advance(&mut self, next: PodState, watched: bool, now: Moment) {
-        self.state = next;
+        // A deletion by force does not shorten the grace that the kubelet gives since an earlier one.
+        let grace = next.termination_grace.max(self.state.termination_grace);
+        self.state = PodState {
+            termination_grace: grace,
+            ..next
+        };
         self.is_seen = true;
         self.rows_seen = Box::default();
         self.note_state(watched, now);
@@ -70,10 +81,19 @@ impl Live {
         if self.state.phase == Phase::Running {
             self.running_since.get_or_insert(now);
         }
+        if self.state.deleting {
+            self.deleting_since.get_or_insert(second_of(now));
+        }
         if self.state.phase.is_terminal() && self.terminal_since.is_none() {
             self.terminal_since = Some(now);
             self.terminal_watched = watched;
         }
+    }
+
+    /// When it was being deleted at the latest, if it is.
+    pub fn deleting_since(&self) -> Option<Moment> {
+        let second = self.deleting_since?.get();
+        Some(Moment::new(Duration::from_secs(second.into())))
     }
 
     /// A sweep begins.
@@ -109,6 +129,7 @@ impl Live {
             watched,
             settled: self.trail.is_settled(),
             stopped: self.trail.is_stopped(),
+            stuck: self.stuck,
             listed_at: self.listed_at,
             born: self.born,
             gap_at: None,

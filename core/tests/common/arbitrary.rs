@@ -245,21 +245,14 @@ pub fn any_range() -> impl Strategy<Value = String> {
 }
 
 pub fn any_policy() -> impl Strategy<Value = Policy> {
-    let waits = any::<[u64; 6]>();
-    let holds = any::<[Option<u64>; 2]>();
-    (waits, holds, "\\PC{0,8}").prop_map(|(waits, [unfenced, unwitnessed], glob)| {
-        let [
-            cooldown,
-            grace,
-            max_pod_grace,
-            del_budget,
-            add_budget,
-            leftover_grace,
-        ] = waits.map(secs);
+    let waits = any::<[u64; 5]>();
+    let holds = any::<[Option<u64>; 3]>();
+    (waits, holds, "\\PC{0,8}").prop_map(|(waits, [unfenced, unwitnessed, longest], glob)| {
+        let [cooldown, grace, del_budget, add_budget, leftover_grace] = waits.map(secs);
         Policy {
             cooldown,
             grace,
-            max_pod_grace,
+            max_pod_grace: longest.map(secs),
             del_budget,
             add_budget,
             leftover_grace,

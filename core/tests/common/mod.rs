@@ -114,6 +114,7 @@ pub fn ended(last: PodState, second: u64, settled: bool) -> Arc<Ended> {
         watched: true,
         settled,
         stopped: settled,
+        stuck: false,
         listed_at: None,
         born: None,
         gap_at: None,

@@ -213,7 +213,7 @@ impl Scene {
                 // An ADD of a scenario takes no longer.
                 add_budget: Duration::from_secs(1),
                 // Of pods that nobody saw, too.
-                max_pod_grace: POD_GRACE,
+                max_pod_grace: Some(POD_GRACE),
                 ..Policy::default()
             },
             retry_from: Duration::from_millis(50),

@@ -22,7 +22,7 @@ fn waits(policy: &Policy) -> [Duration; 6] {
         policy.cooldown,
         policy.grace,
         policy.del_budget,
-        policy.max_pod_grace,
+        policy.max_pod_grace.unwrap_or_default(),
         policy.leftover_grace,
         policy.add_budget,
     ]
