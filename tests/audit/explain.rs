@@ -228,7 +228,7 @@ fn without_pods_the_answer_is_that_nobody_knows() {
     let explanation = explained(&file.read().unwrap(), "10.0.0.1").unwrap();
     assert_eq!(row(&explanation).verdict, "unknown");
     assert_eq!(
-        explanation.notes[1],
+        explanation.notes[2],
         "the input has no pods, so the absence of a pod proves nothing: rows without a pod are unknown"
     );
     let told = text(&explanation);
