@@ -161,8 +161,8 @@ pub enum Unknown {
     /// Rule 1: a person exempted it by an annotation of the pool.
     #[error("an annotation of its pool exempts it")]
     Exempt,
-    /// The pod's presence could not be read.
-    #[error("its pod could not be read: {0}")]
+    /// Nobody knows whether its pod is there.
+    #[error("nobody knows whether a pod uses it: {0}")]
     NoProof(Box<str>),
 }
 

@@ -106,7 +106,11 @@ pub type ListedPool<'t> = Result<ObservedPool, (&'t str, NotAPool)>;
 /// Why a text is not an IPPool.
 #[derive(Debug, thiserror::Error)]
 #[error("not an IPPool: {0}")]
-pub struct NotAPool(#[from] serde_json::Error);
+pub struct NotAPool(
+    /// The fault.
+    #[from]
+    pub serde_json::Error,
+);
 
 impl ObservedPool {
     /// Reads the JSON text of an IPPool, as the API server sent it in answer to a quorum read that

@@ -37,7 +37,7 @@ pub struct Reservation {
     pub uid: String,
     /// `metadata.resourceVersion`.
     pub resource_version: String,
-    /// `metadata.creationTimestamp`. No rule judges by it.
+    /// `metadata.creationTimestamp`, where it is a time. No rule judges by it.
     pub created: Option<Timestamp>,
     /// `spec.podref`; empty where there is none, as under the CRD of whereabouts before 0.5, which drops it.
     pub podref: String,
@@ -55,7 +55,7 @@ pub struct Reservation {
 #[derive(Deserialize)]
 struct Raw {
     metadata: Metadata,
-    spec: Option<Spec>,
+    spec: Spec,
 }
 
 #[derive(Deserialize)]
@@ -65,7 +65,7 @@ struct Metadata {
     name: String,
     uid: String,
     resource_version: String,
-    creation_timestamp: Option<Timestamp>,
+    creation_timestamp: Option<String>,
     annotations: Option<Annotations>,
 }
 
@@ -92,13 +92,14 @@ struct Spec {
 }
 
 impl Reservation {
-    /// Reads the text of a reservation; `None` where it has no name, uid, resourceVersion or spec, or a known field
-    /// that is no text.
-    pub fn parse(text: &str) -> Option<Self> {
-        let Raw { metadata, spec } = serde_json::from_str(text).ok()?;
-        let spec = spec?;
+    /// Reads the text of a reservation.
+    ///
+    /// # Errors
+    /// Where it has no name, uid, resourceVersion or spec, or a known field that is no text.
+    pub fn parse(text: &str) -> serde_json::Result<Self> {
+        let Raw { metadata, spec } = serde_json::from_str(text)?;
         let given = |text: Option<String>| text.filter(|text| !text.is_empty());
-        Some(Self {
+        Ok(Self {
             podref: spec.podref.unwrap_or_default(),
             interface: given(spec.ifname),
             sandbox: given(spec.containerid),
@@ -107,7 +108,7 @@ impl Reservation {
             name: metadata.name,
             uid: metadata.uid,
             resource_version: metadata.resource_version,
-            created: metadata.creation_timestamp,
+            created: metadata.creation_timestamp.and_then(|it| it.parse().ok()),
             has_annotations: metadata.annotations.is_some(),
             claimed_from: metadata.annotations.and_then(|it| it.claimed_from),
         })

@@ -135,7 +135,7 @@ fn pool(text: &str) {
 
 /// A claim says whose it was, and is given back as it was.
 fn reservation(text: &str) {
-    let Some(reservation) = Reservation::parse(text) else {
+    let Ok(reservation) = Reservation::parse(text) else {
         return;
     };
     let _ = reservation.pod();

@@ -138,7 +138,10 @@ fn an_error_decides_nothing_about_a_reservation_claimed_or_not() {
         let Verdict::Unknown(reason) = verdict else {
             panic!("{verdict:?}");
         };
-        assert_eq!(reason.to_string(), "its pod could not be read: no answer");
+        assert_eq!(
+            reason.to_string(),
+            "nobody knows whether a pod uses it: no answer"
+        );
     }
 }
 

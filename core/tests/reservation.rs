@@ -284,12 +284,12 @@ fn a_reservation_is_read_as_it_stands() {
 fn what_has_no_name_uid_version_or_spec_cannot_be_read(#[case] pointer: &str) {
     let mut nulled = usual();
     *nulled.pointer_mut(pointer).unwrap() = Value::Null;
-    assert_eq!(Reservation::parse(&nulled.to_string()), None);
+    assert!(Reservation::parse(&nulled.to_string()).is_err());
     let mut removed = usual();
     let (parent, field) = pointer.rsplit_once('/').unwrap();
     let parent = removed.pointer_mut(parent).unwrap();
     parent.as_object_mut().unwrap().remove(field);
-    assert_eq!(Reservation::parse(&removed.to_string()), None);
+    assert!(Reservation::parse(&removed.to_string()).is_err());
 }
 
 // Claim and restore

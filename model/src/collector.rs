@@ -366,7 +366,7 @@ impl World {
         let found = self.reservation(of).and_then(|reserved| {
             Some((
                 reserved,
-                Reservation::parse(&reserved.document().to_string())?,
+                Reservation::parse(&reserved.document().to_string()).ok()?,
             ))
         });
         let row = RowContent {
@@ -411,8 +411,9 @@ impl World {
                 self.reservations.retain(|reserved| reserved.address != of);
                 self.blame(of);
             }
-        } else if let Some(reservation) =
-            Reservation::parse(&claimed.document().to_string()).filter(Reservation::is_claimed)
+        } else if let Some(reservation) = Reservation::parse(&claimed.document().to_string())
+            .ok()
+            .filter(Reservation::is_claimed)
         {
             self.write_reservation(of, &text(&reservation.restore()));
         }

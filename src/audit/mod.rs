@@ -288,13 +288,6 @@ impl Audit<'_> {
                 .filter(|_| self.unproven > 0 || snapshot.no_proof.is_some()),
         );
         let definitions = self.assessor.definitions.as_ref();
-        if definitions.is_none() {
-            notes.push(
-                "without network-attachment-definitions, duplicates, addresses in use without a row, missing \
-                 reservations and unused pools are not looked for"
-                    .to_owned(),
-            );
-        }
         let hidden = definitions.map(Definitions::blind).unwrap_or_default();
         if !hidden.is_empty() {
             notes.push(format!(

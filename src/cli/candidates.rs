@@ -1,4 +1,5 @@
-//! How a word of a command line may go on: names of pools, addresses and pods of the cluster that kubectl uses.
+//! How a word of a command line may go on: names of pools, addresses, pods, nodes and namespaces of the cluster that kubectl
+//! uses.
 //!
 //! It only reads. A cluster that does not answer soon has no candidates, and no error is said: a person is typing.
 
@@ -7,17 +8,30 @@ use std::{collections::BTreeSet, ffi::OsStr, time::Duration};
 use clap::{Args as _, FromArgMatches as _};
 use clap_complete::{ArgValueCompleter, CompletionCandidate};
 use ipgc_core::pool::ObservedPool;
-use kube::{Api, api::ListParams};
+use k8s_openapi::api::core::v1::{Namespace, Node};
+use kube::{
+    Client, Resource,
+    api::{ListParams, ObjectList, PartialObjectMeta, Request},
+};
 use tokio::time::timeout;
 
 use super::{block_on, cluster};
-use crate::{api::IpPool, guard::read_only, snapshot::NOW};
+use crate::{
+    api::IpPool,
+    calls::{CallError, PAGE},
+    guard::read_only,
+    history::History,
+    snapshot::NOW,
+};
 
 /// A person does not wait longer.
 const SOON: Duration = Duration::from_secs(3);
 
-/// Pools that are looked at, and candidates: more of them nobody reads.
-const MOST: u32 = 500;
+/// Pools to a page, and candidates: more of them nobody reads.
+const MOST: usize = PAGE as usize;
+
+/// What `ipgc explain` takes for a node.
+const NODE: &str = "node/";
 
 #[derive(Clone, Copy)]
 pub enum Wanted {
@@ -25,7 +39,9 @@ pub enum Wanted {
     Pools,
     /// Those that have a row.
     Addresses,
-    /// Both, and the pods in rows.
+    Nodes,
+    Namespaces,
+    /// Pools, addresses, the pods in rows, and nodes as `node/NAME`.
     All,
 }
 
@@ -58,7 +74,7 @@ fn candidates(word: &OsStr, wanted: Wanted) -> Vec<CompletionCandidate> {
         found.map_err(|_| "the cluster does not answer".to_owned())?
     });
     let found = found.unwrap_or_default().into_iter();
-    let found = found.take(MOST as usize);
+    let found = found.filter(|name| name.starts_with(word)).take(MOST);
     found.map(CompletionCandidate::new).collect()
 }
 
@@ -68,42 +84,74 @@ fn of_variables() -> Result<cluster::Args, clap::Error> {
     cluster::Args::from_arg_matches(&flags.try_get_matches_from(["ipgc"])?)
 }
 
-/// Those that begin with the word.
+/// Those that begin with the word, and maybe others.
 async fn found(word: &str, wanted: Wanted) -> Result<BTreeSet<String>, String> {
     let cluster = of_variables().map_err(|error| error.to_string())?;
     let client = read_only(cluster.client().await?);
-    let api = match cluster.pool_namespace() {
-        Some(namespace) => Api::<IpPool>::namespaced(client, &namespace),
-        None => Api::all(client),
-    };
-    let pools = api.list(&ListParams::default().limit(MOST)).await;
     let mut found = BTreeSet::new();
-    let mut add = |name: String| {
-        if name.starts_with(word) {
-            found.insert(name);
+    let read = match wanted {
+        Wanted::Nodes => names::<Node>(&client, "", &mut found).await,
+        Wanted::Namespaces => names::<Namespace>(&client, "", &mut found).await,
+        Wanted::All if word.starts_with(NODE) => names::<Node>(&client, NODE, &mut found).await,
+        Wanted::All | Wanted::Pools | Wanted::Addresses => {
+            let (namespace, first) = (cluster.pool_namespace(), ListParams::default().limit(PAGE));
+            found.extend(matches!(wanted, Wanted::All).then(|| NODE.to_owned()));
+            let each = |page: ObjectList<IpPool>, _| {
+                for pool in page {
+                    let text = serde_json::to_string(&pool)?;
+                    let pool = ObservedPool::parse(&text, NOW, |_| true);
+                    let words = pool.iter().flat_map(|pool| words_of(pool, wanted));
+                    found.extend(words.filter(|it| it.starts_with(word)));
+                }
+                Ok(found.len() < MOST)
+            };
+            let history = History::default();
+            let read = history.pages::<IpPool, _>(
+                &client,
+                namespace.as_deref(),
+                first,
+                Request::list,
+                each,
+            );
+            read.await.map(|_| ())
         }
     };
-    for pool in pools.map_err(|error| error.to_string())? {
-        let text = serde_json::to_string(&pool).map_err(|error| error.to_string())?;
-        let Ok(pool) = ObservedPool::parse(&text, NOW, |_| true) else {
-            continue;
-        };
-        if !matches!(wanted, Wanted::Addresses) {
-            add(pool.key().to_string());
-            add(pool.key().name.clone());
-        }
-        if matches!(wanted, Wanted::Pools) {
-            continue;
-        }
-        for row in pool.rows() {
-            if let Some(address) = pool.address_of(row) {
-                add(address.to_string());
-            }
-            // A text that names no pod may be anything.
-            if let (Wanted::All, Ok(row)) = (wanted, row.content()) {
-                add(row.podref.to_string());
-            }
+    read.map_err(|error| error.to_string())?;
+    Ok(found)
+}
+
+/// The names of all objects of a kind, behind this word.
+async fn names<K>(
+    client: &Client,
+    behind: &str,
+    found: &mut BTreeSet<String>,
+) -> Result<(), CallError>
+where
+    K: Resource<DynamicType = ()> + Clone,
+{
+    let add = |it: PartialObjectMeta<K>| {
+        found.extend(it.metadata.name.map(|name| behind.to_owned() + &name));
+    };
+    let history = History::default();
+    history
+        .read::<K, _>(client, None, Request::list_metadata, add)
+        .await
+}
+
+fn words_of(pool: &ObservedPool, wanted: Wanted) -> Vec<String> {
+    let mut words = Vec::new();
+    if !matches!(wanted, Wanted::Addresses) {
+        words.extend([pool.key().to_string(), pool.key().name.clone()]);
+    }
+    if matches!(wanted, Wanted::Pools) {
+        return words;
+    }
+    for row in pool.rows() {
+        words.extend(pool.address_of(row).map(|address| address.to_string()));
+        // A text that names no pod may be anything.
+        if let (Wanted::All, Ok(row)) = (wanted, row.content()) {
+            words.push(row.podref.to_string());
         }
     }
-    Ok(found)
+    words
 }

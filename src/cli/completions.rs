@@ -2,10 +2,10 @@
 
 use std::{ffi::OsString, io::Write as _, process::ExitCode};
 
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 use clap_complete::{CompleteEnv, Shell, engine::complete, env::Shells};
 
-use super::{Ended, print_with};
+use super::{Ended, candidates::Wanted, print_with};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -17,7 +17,8 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Which shell; its script asks ipgc, which also knows pools, addresses and pods of the cluster that kubectl uses
+    /// Which shell; its script asks ipgc, which also knows pools, addresses, pods, nodes and namespaces of the cluster that
+    /// kubectl uses
     shell: Shell,
 }
 
@@ -35,7 +36,7 @@ pub(super) fn of_plugin(words: &Words) -> Ended {
     words.insert(0, "ipgc".into());
     let last = words.len().saturating_sub(1).max(1);
     let here = std::env::current_dir().ok();
-    let found = complete(&mut super::Cli::command(), words, last, here.as_deref());
+    let found = complete(&mut command(), words, last, here.as_deref());
     let found = found.map_err(|error| format!("cannot complete: {error}"))?;
     print_with(ExitCode::SUCCESS, |output| {
         for candidate in &found {
@@ -47,14 +48,28 @@ pub(super) fn of_plugin(words: &Words) -> Ended {
     })
 }
 
+/// The commands, with what completes the flags that choose findings.
+fn command() -> Command {
+    let with_names = |command: Command| {
+        let flags = [
+            ("pool", Wanted::Pools),
+            ("namespace", Wanted::Namespaces),
+            ("node", Wanted::Nodes),
+        ];
+        flags.into_iter().fold(command, |command, (flag, wanted)| {
+            command.mut_arg(flag, |it| it.add(wanted.completer()))
+        })
+    };
+    let commands = super::Cli::command().mut_subcommand("audit", with_names);
+    commands.mut_subcommand("watch", with_names)
+}
+
 /// The variable by which the script of a shell asks this program.
 const ASKED: &str = "COMPLETE";
 
 /// Answers the script of a shell, and ends, if it asks.
 pub(super) fn answer() {
-    CompleteEnv::with_factory(super::Cli::command)
-        .var(ASKED)
-        .complete();
+    CompleteEnv::with_factory(command).var(ASKED).complete();
 }
 
 pub(super) fn main(args: &Args) -> Ended {
@@ -66,5 +81,12 @@ pub(super) fn main(args: &Args) -> Ended {
     known
         .write_registration(ASKED, "ipgc", "ipgc", "ipgc", &mut script)
         .map_err(|error| format!("cannot make the script: {error}"))?;
-    print_with(ExitCode::SUCCESS, |output| output.write_all(&script))
+    let mut script = String::from_utf8_lossy(&script).into_owned();
+    if args.shell == Shell::Bash {
+        script = script.replace("-F _clap_complete_ipgc ", "-F _ipgc ");
+        script += include_str!("completions.bash");
+    }
+    print_with(ExitCode::SUCCESS, |output| {
+        output.write_all(script.as_bytes())
+    })
 }

@@ -26,8 +26,8 @@ use crate::{
 // Else its group would have the name of the command's own.
 #[group(skip)]
 pub struct Args {
-    /// Judge files of kubectl get -o json or yaml instead of a cluster: a file, a directory, or - for standard input;
-    /// may be repeated
+    /// Judge files of kubectl get -o json or yaml instead of a cluster: a file, a directory, a .tar or .tar.gz of one,
+    /// or - for standard input; may be repeated
     #[arg(short, long = "file", value_name = "FILE")]
     files: Vec<PathBuf>,
 

@@ -86,7 +86,7 @@ impl ReservationApi {
     pub async fn get(&self, namespace: &str, name: &str) -> Result<Option<Reservation>, CallError> {
         let request = of(Some(namespace)).get(name, &GetParams::default());
         match self.text(request).await {
-            Ok(text) => Ok(Reservation::parse(&text)),
+            Ok(text) => Ok(Reservation::parse(&text).ok()),
             Err(error) if Self::is_absent(&error, name) => Ok(None),
             Err(error) => Err(error),
         }
@@ -112,7 +112,7 @@ impl ReservationApi {
         let page: RawPage = serde_json::from_str(&text)?;
         self.1.hear(asked.as_ref(), &page.metadata);
         let items = page.items.into_iter();
-        let reservations = items.filter_map(|item| Reservation::parse(item.get()));
+        let reservations = items.filter_map(|item| Reservation::parse(item.get()).ok());
         let wanted = reservations.filter(wanted).collect();
         Ok((wanted, next_page(params, &page.metadata)))
     }
@@ -130,7 +130,7 @@ impl ReservationApi {
         let patch = Patch::<()>::Json(patch);
         let request = of(Some(namespace)).patch(name, &PatchParams::default(), &patch);
         let text = self.text(request).await?;
-        Ok(Reservation::parse(&text))
+        Ok(Reservation::parse(&text).ok())
     }
 
     /// Deletes it, if it is still the one that was read.

@@ -1,5 +1,5 @@
-//! Reads a snapshot from the files of `kubectl get … -o json` or `-o yaml`, and from folders and archives of programs that gather
-//! objects, such as `oc adm inspect`.
+//! Reads a snapshot from the files of `kubectl get … -o json` or `-o yaml`, and from folders and archives of such files, or of
+//! programs that gather objects, such as `oc adm inspect`.
 //!
 //! Each error names the file, and says in one line what is wrong with it. Objects of another version of a kind that ipgc
 //! reads are such an error. Other kinds are passed over.
@@ -13,19 +13,20 @@ use std::{
 };
 
 use flate2::read::MultiGzDecoder;
-use ipgc_core::text::excerpt;
+use ipgc_core::{definitions, text::excerpt};
 use kube::core::Selector;
 use serde_json::Value;
 
 use super::{Kind, Object, Snapshot, gather::Gather, read_objects};
+use crate::report;
 
 /// The endings of the files of a directory that are read.
 const FORMS: [&str; 3] = ["json", "yaml", "yml"];
 /// The command that makes a dump.
 pub const DUMP: &str = "kubectl get ippools,overlappingrangeipreservations,nodeslicepools,pods,nodes,network-attachment-definitions -A -o json";
 
-/// Reads these files. `-` is standard input; of a directory all files are read whose names end as JSON or YAML, and below it, as
-/// in an archive, those that are named after a kind.
+/// Reads these files. `-` is standard input; of a directory or an archive all files are read whose names end as JSON or YAML, and
+/// below its topmost folder those that are named after a kind.
 ///
 /// # Errors
 /// One line that names the file.
@@ -36,6 +37,7 @@ pub fn read(paths: &[PathBuf], selector: Option<&Selector>) -> Result<Snapshot, 
         gather,
         others: BTreeMap::new(),
         order: Vec::new(),
+        empty: Vec::new(),
     };
     for (at, path) in files.iter().enumerate() {
         let named = |error: String| format!("{}: {error}", path.display());
@@ -45,17 +47,23 @@ pub fn read(paths: &[PathBuf], selector: Option<&Selector>) -> Result<Snapshot, 
             Box::new(File::open(path).map_err(|error| named(error.to_string()))?)
         };
         let read = match Packed::of(path) {
-            None => reader.objects(at, source),
+            None => reader.objects(at, path, source),
             Some(Packed::Tar) => reader.archive(at, source),
             Some(Packed::Gzip) => reader.archive(at, MultiGzDecoder::new(source)),
         };
         read.map_err(named)?;
+        // Somebody named it, and wants to know.
+        if reader.empty.last() == Some(path) && paths.contains(path) {
+            return Err(named(EMPTY.to_owned()));
+        }
     }
     let others = reader.others.into_iter();
     let notes = others.map(|(kind, count)| format!("passed over {count} of kind {kind}"));
     reader.gather.snapshot.notes.extend(notes);
-    finish(reader.gather.end(), &reader.order)
+    finish(reader.gather.end(), &reader.order, &reader.empty)
 }
+
+const EMPTY: &str = "is empty: it was cut off, or what wrote it failed";
 
 /// Takes in the objects of all files.
 struct Reader {
@@ -64,11 +72,13 @@ struct Reader {
     others: BTreeMap<String, usize>,
     /// The kinds that tell what was read first, each with the number of its file.
     order: Vec<(usize, Kind)>,
+    /// The files without objects or lists.
+    empty: Vec<PathBuf>,
 }
 
 impl Reader {
-    fn objects(&mut self, file: usize, source: impl Read) -> Result<(), String> {
-        read_objects(source, &mut |object| {
+    fn objects(&mut self, file: usize, path: &Path, source: impl Read) -> Result<(), String> {
+        let found = read_objects(source, &mut |object| {
             if let Some(kind) = known(object)? {
                 if matches!(kind, Kind::IpPool | Kind::Reservation | Kind::Pod)
                     && self.order.last() != Some(&(file, kind))
@@ -80,27 +90,35 @@ impl Reader {
             refuse_list(object)?;
             *self.others.entry(object.kind.to_string()).or_default() += 1;
             Ok(())
-        })
+        })?;
+        self.empty.extend((!found).then(|| path.to_owned()));
+        Ok(())
     }
 
-    /// The files of an archive that are named after a kind. Each is of a moment of its own, as in a folder.
+    /// The files of an archive that would be read of its folder.
     fn archive(&mut self, file: usize, source: impl Read) -> Result<(), String> {
         let broken = |error: io::Error| format!("the archive cannot be read: {error}");
         let mut source = Ending { source, zeros: 0 };
         let mut archive = tar::Archive::new(&mut source);
         let mut found = false;
+        let mut top = None;
         for (at, entry) in archive.entries().map_err(broken)?.enumerate() {
             let entry = entry.map_err(broken)?;
             let path = entry.path().map_err(broken)?.into_owned();
-            if !is_of_a_kind(&path) {
+            let is_folder = entry.header().entry_type().is_dir();
+            let begin = path.ancestors().nth(usize::from(!is_folder));
+            let top = top.get_or_insert_with(|| begin.map(Path::to_owned));
+            let is_top = path.parent() == top.as_deref();
+            if !(has_form(&path) && (is_top || is_of_a_kind(&path))) {
                 continue;
             }
+            self.gather.is_gathered |= !is_top;
             if !entry.header().entry_type().is_file() {
                 *self.others.entry("file that is a link".into()).or_default() += 1;
                 continue;
             }
             found = true;
-            let read = self.objects(MOST_FILES + file * MOST_FILES + at, entry);
+            let read = self.objects(MOST_FILES + file * MOST_FILES + at, &path, entry);
             read.map_err(|error| format!("{}: {error}", path.display()))?;
         }
         // The sum of a packed file stands at its end.
@@ -111,7 +129,7 @@ impl Reader {
         if found {
             Ok(())
         } else {
-            Err(NOTHING_NAMED.to_owned())
+            Err(NOTHING_THERE.to_owned())
         }
     }
 }
@@ -139,7 +157,8 @@ impl<R: Read> Read for Ending<R> {
 /// More files than an input has: the files of an archive are counted from there.
 const MOST_FILES: usize = 1 << 24;
 
-const NOTHING_NAMED: &str = "no file there is named after ippools, pods or another kind that ipgc reads, as oc adm inspect names them";
+const NOTHING_THERE: &str =
+    "no file there ends in .json, .yaml or .yml, and none below it is named after a kind";
 
 /// How the files of an archive are packed.
 enum Packed {
@@ -163,9 +182,7 @@ impl Packed {
 /// pods were read. This order is known only within one file.
 fn unproven(order: &[(usize, Kind)]) -> Option<&'static str> {
     if order.first().map(|(file, _)| file) != order.last().map(|(file, _)| file) {
-        return Some(
-            "IPPools, reservations and pods are not all in one file, so nobody knows what was read first",
-        );
+        return Some("IPPools, reservations and pods are in files of different moments");
     }
     let mut behind_pods = order.iter().skip_while(|(_, kind)| *kind != Kind::Pod);
     behind_pods
@@ -190,7 +207,12 @@ fn refuse_list(object: &Object<'_>) -> Result<(), String> {
 }
 
 /// Adds to a snapshot what the choice of the input means for it.
-fn finish(mut snapshot: Snapshot, order: &[(usize, Kind)]) -> Result<Snapshot, String> {
+fn finish(
+    mut snapshot: Snapshot,
+    order: &[(usize, Kind)],
+    empty: &[PathBuf],
+) -> Result<Snapshot, String> {
+    lack(&mut snapshot, empty);
     if snapshot.no_proof.is_none() {
         let unordered = unproven(order);
         snapshot.is_unordered = unordered.is_some();
@@ -198,24 +220,22 @@ fn finish(mut snapshot: Snapshot, order: &[(usize, Kind)]) -> Result<Snapshot, S
         snapshot.no_proof = reason.map(Into::into);
     }
     if !snapshot.kinds.contains(&Kind::IpPool) {
+        let empty = empty
+            .first()
+            .map(|path| format!("; {} is empty", path.display()));
+        let empty = empty.unwrap_or_default();
         return Err(format!(
-            "the input has no IPPools, so there is nothing to judge; dump it by: {DUMP}"
+            "the input has no IPPools, so there is nothing to judge{empty}; dump it by: {DUMP}"
         ));
     }
     // Most clusters have no slices of nodes.
     let mut sections = snapshot.definitions.values().flatten().flatten();
     let sliced = sections.any(|section| section.slices.is_some());
-    let wanted = Kind::ALL.into_iter().filter(|kind| match kind {
-        Kind::NodeSlicePool => sliced,
-        Kind::IpamClaim => false,
-        _ => true,
-    });
-    let missing = wanted.filter(|kind| !snapshot.kinds.contains(kind));
-    let missing: Vec<_> = missing.map(|kind| kind.to_string()).collect();
-    if !missing.is_empty() {
-        let note = format!("the input has no {}", missing.join(", "));
-        snapshot.notes.push(note);
-    }
+    let mut missing = Kind::ALL.to_vec();
+    missing
+        .retain(|kind| !snapshot.kinds.contains(kind) && (sliced || *kind != Kind::NodeSlicePool));
+    let note = |kind: &Kind| Some(format!("the input has no {kind}: {}", kind.without()?));
+    snapshot.notes.extend(missing.iter().filter_map(note));
     if snapshot.kinds.contains(&Kind::Node) {
         let nodes = snapshot.pods.iter().filter_map(|pod| pod.node.as_deref());
         let mut unknown = nodes.filter(|node| !snapshot.nodes.contains_key(*node));
@@ -237,6 +257,33 @@ fn finish(mut snapshot: Snapshot, order: &[(usize, Kind)]) -> Result<Snapshot, S
     let is_whole = namespaces.len() > 1 && namespaces.contains("kube-system");
     snapshot.confined = (!is_whole).then_some(namespaces);
     Ok(snapshot)
+}
+
+/// Of files that should tell something nobody knows what: an object that seems to be absent may be in one.
+fn lack(snapshot: &mut Snapshot, empty: &[PathBuf]) {
+    let names: Vec<_> = empty
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    if names.is_empty() {
+        return;
+    }
+    let is_definition = |name: &&String| name.contains(&Kind::Definition.to_string());
+    for name in names.iter().filter(is_definition) {
+        let definition = definitions::read(name, Err("its file is empty".to_owned()));
+        snapshot
+            .definitions
+            .insert(name.as_str().into(), definition);
+    }
+    snapshot
+        .no_proof
+        .get_or_insert("files of the input are empty".into());
+    snapshot.is_unordered = true;
+    snapshot.nodes_are_partial = true;
+    snapshot.notes.push(format!(
+        "empty, as after a gather that failed, so nobody knows what is missing: {}",
+        report::names(&names)
+    ));
 }
 
 /// Each node runs some pod, those of DaemonSets at least: where all are of one, others were left out.
@@ -271,22 +318,18 @@ fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// The files of the input, and whether some are of many in an archive or below a folder, each of a moment of its own.
+/// The files of the input, and whether some are of many below a folder, each of a moment of its own.
 fn expand(paths: &[PathBuf], is_gathered: &mut bool) -> Result<Vec<PathBuf>, String> {
     let mut files = Vec::new();
     for path in paths {
         if is_stdin(path) || !path.is_dir() {
-            *is_gathered |= Packed::of(path).is_some();
             files.push(path.clone());
             continue;
         }
         let before = files.len();
         *is_gathered |= folder(path, DEEPEST, &mut files)?;
         if files.len() == before {
-            return Err(format!(
-                "{}: no file there ends in .json, .yaml or .yml, and none below it is named after a kind",
-                path.display()
-            ));
+            return Err(format!("{}: {NOTHING_THERE}", path.display()));
         }
     }
     Ok(files)

@@ -3,19 +3,20 @@
 //! A pod or a node that cannot be read is an error, since the snapshot would say that it is absent. Any other object that
 //! cannot be read is noted.
 
-use std::{collections::HashSet, error::Error as _};
+use std::collections::HashSet;
 
 use ipgc_core::{
-    address::Range, definitions, ipam::fault, pool::ObservedPool, reservation::Reservation,
-    routes::Slice, text::excerpt,
+    address::Range, definitions, ipam, pool::ObservedPool, reservation::Reservation, routes::Slice,
+    text::excerpt,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{Selector, SelectorExt};
 use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
 
-use super::{Kind, NOW, Snapshot, Unreadable};
+use super::{Kind, NOW, Snapshot, Unreadable, objects::fault};
 use crate::{
     api::{NetworkAttachmentDefinition, NodeSlicePool},
+    report::names,
     watch::{LeanNode, LeanPod},
 };
 
@@ -33,13 +34,15 @@ pub(super) struct Gather {
     pub(super) only_empty: bool,
     /// How many were there again.
     again: usize,
+    /// Pods and reservations without a time that can be read.
+    timeless: Vec<String>,
 }
 
-/// As much of it as can be read.
-fn metadata_of(text: &str) -> ObjectMeta {
+/// Whatever its fields are worth.
+fn metadata_of(text: &str) -> Value {
     #[derive(Deserialize)]
     struct Named {
-        metadata: ObjectMeta,
+        metadata: Value,
     }
     let named = serde_json::from_str::<Named>(text).ok();
     named.map(|named| named.metadata).unwrap_or_default()
@@ -47,19 +50,33 @@ fn metadata_of(text: &str) -> ObjectMeta {
 
 fn name_of(text: &str) -> String {
     let metadata = metadata_of(text);
-    let name = metadata.name.unwrap_or("without a name".to_owned());
-    match metadata.namespace {
+    let name = metadata["name"].as_str().unwrap_or("without a name");
+    match metadata["namespace"].as_str() {
         Some(namespace) => format!("{namespace}/{name}"),
-        None => name,
+        None => name.to_owned(),
     }
 }
 
+/// The error of an object of which too little can be read.
+fn unread(kind: Kind, text: &str, reason: &str) -> String {
+    let (_, kind) = kind.type_of();
+    format!("{kind} {} cannot be read: {reason}", name_of(text))
+}
+
+/// The error of an object without one of these fields, or with a name that is none.
+fn nameless(kind: Kind, text: &str, fields: &[&str]) -> String {
+    let metadata = metadata_of(text);
+    let missing = fields.iter().filter(|field| metadata[**field].is_null());
+    let missing: Vec<_> = missing.copied().collect();
+    let reason = match &*missing {
+        [] => "its name is none".to_owned(),
+        _ => format!("it has no {}", missing.join(", ")),
+    };
+    unread(kind, text, &reason)
+}
+
 fn read<T: DeserializeOwned>(kind: Kind, text: &str) -> Result<T, String> {
-    serde_json::from_str(text).map_err(|error| {
-        let (_, kind) = kind.type_of();
-        let name = name_of(text);
-        format!("{kind} {name} cannot be read: {error}")
-    })
+    serde_json::from_str(text).map_err(|error| unread(kind, text, &fault(&error)))
 }
 
 impl Gather {
@@ -76,6 +93,7 @@ impl Gather {
             is_gathered: false,
             only_empty: false,
             again: 0,
+            timeless: Vec::new(),
         }
     }
 
@@ -84,20 +102,23 @@ impl Gather {
         match kind {
             Kind::Pod => {
                 let pod = read::<LeanPod>(kind, text)?.into_state();
-                let pod = pod.ok_or("a Pod without namespace, name or uid")?;
+                let missing = || nameless(kind, text, &["namespace", "name", "uid"]);
+                let pod = pod.ok_or_else(missing)?;
                 if self.once(kind, pod.podref.as_str())? {
                     if let (Some(selector), Some(selected)) =
                         (&self.selector, &mut self.snapshot.selected)
                     {
-                        let labels = metadata_of(text).labels.unwrap_or_default();
+                        let labels = metadata_of(text)["labels"].take();
+                        let labels = serde_json::from_value(labels).unwrap_or_default();
                         selected.extend(selector.matches(&labels).then(|| pod.podref.clone()));
                     }
+                    self.untimed(pod.since.is_none(), kind, text);
                     self.snapshot.pods.push(pod.into());
                 }
             }
             Kind::Node => {
                 let node = read::<LeanNode>(kind, text)?.into_state();
-                let (name, state) = node.ok_or("a Node without a name")?;
+                let (name, state) = node.ok_or_else(|| nameless(kind, text, &["name"]))?;
                 if self.once(kind, &name)? {
                     self.snapshot.nodes.insert(name.into(), state);
                 }
@@ -108,25 +129,19 @@ impl Gather {
                         self.pool(&pool, text);
                     }
                 }
-                Err(error) => {
-                    let fault = error.source().map(ToString::to_string);
-                    self.unreadable(kind, text, &fault.unwrap_or_default());
-                }
+                Err(error) => self.unreadable(kind, text, &error.0),
             },
             Kind::Reservation => match Reservation::parse(text) {
-                Some(reservation) => {
+                Ok(reservation) => {
                     let Reservation {
                         namespace, name, ..
                     } = &reservation;
                     if self.once(kind, &format!("{namespace}/{name}"))? {
+                        self.untimed(reservation.created.is_none(), kind, text);
                         self.snapshot.reservations.push(reservation);
                     }
                 }
-                None => self.unreadable(
-                    kind,
-                    text,
-                    "it has no name, uid, resourceVersion or spec, or a field that is no text",
-                ),
+                Err(error) => self.unreadable(kind, text, &error),
             },
             Kind::NodeSlicePool => match serde_json::from_str(text) {
                 Ok(pool) => {
@@ -134,7 +149,7 @@ impl Gather {
                         self.slices(&pool);
                     }
                 }
-                Err(error) => self.unreadable(kind, text, &error.to_string()),
+                Err(error) => self.unreadable(kind, text, &error),
             },
             Kind::IpamClaim => {
                 self.snapshot.ipam_claims.insert(name_of(text));
@@ -144,7 +159,7 @@ impl Gather {
                 if self.once(kind, &name)? {
                     let definition = serde_json::from_str::<NetworkAttachmentDefinition>(text);
                     let config = definition.as_ref().map(NetworkAttachmentDefinition::config);
-                    let definition = definitions::read(&name, config.map_err(fault));
+                    let definition = definitions::read(&name, config.map_err(ipam::fault));
                     self.snapshot.definitions.insert(name.into(), definition);
                 }
             }
@@ -167,20 +182,26 @@ impl Gather {
         ))
     }
 
-    fn unreadable(&mut self, kind: Kind, text: &str, reason: &str) {
+    fn unreadable(&mut self, kind: Kind, text: &str, error: &serde_json::Error) {
         self.snapshot.unreadable.push(Unreadable {
             kind,
             name: name_of(text),
-            reason: excerpt(reason).to_owned(),
+            reason: excerpt(&fault(error)).to_owned(),
         });
+    }
+
+    fn untimed(&mut self, is_untimed: bool, kind: Kind, text: &str) {
+        let name = || format!("{} {}", kind.type_of().1, name_of(text));
+        self.timeless.extend(is_untimed.then(name));
     }
 
     fn pool(&mut self, pool: &ObservedPool, text: &str) {
         if pool.total_rows == 0 {
             let metadata = metadata_of(text);
             // One with a finalizer goes later, and may have rows by then.
-            let is_held = metadata.finalizers.is_some_and(|it| !it.is_empty());
-            if let Some(version) = metadata.resource_version
+            let finalizers = &metadata["finalizers"];
+            let is_held = !finalizers.is_null() && *finalizers != Value::Array(Vec::new());
+            if let Some(version) = metadata["resourceVersion"].as_str()
                 && !is_held
             {
                 let empty = &mut self.snapshot.empty_pools;
@@ -236,6 +257,12 @@ impl Gather {
             snapshot.notes.push(format!(
                 "{} objects are in the input more than once, maybe of other moments: the first one counts",
                 self.again
+            ));
+        }
+        if !self.timeless.is_empty() {
+            snapshot.notes.push(format!(
+                "the age is not known, since metadata.creationTimestamp is no time: {}",
+                names(&self.timeless)
             ));
         }
         snapshot.notes.extend(faulty.iter().take(FEW).cloned());

@@ -241,7 +241,8 @@ impl Reader<'_> {
                 ))),
                 Kind::Pod | Kind::Node | Kind::IpamClaim => Err(LiveError::Call(kind, error)),
                 Kind::Reservation | Kind::NodeSlicePool | Kind::Definition => {
-                    let note = format!("the API server knows no {kind}");
+                    let so = kind.without().unwrap_or_default();
+                    let note = format!("the API server knows no {kind}: {so}");
                     self.gather.snapshot.notes.push(note);
                     Ok(())
                 }

@@ -74,6 +74,19 @@ impl Kind {
         (version, kind)
     }
 
+    /// What follows for verdicts where no objects of this kind were read, as far as nothing else says so.
+    pub(crate) fn without(self) -> Option<&'static str> {
+        match self {
+            Self::Reservation => Some("missing and orphaned ones are not looked for"),
+            Self::NodeSlicePool => Some("a pool without a definition may be the slice of a node"),
+            Self::Node => Some("what is stale is held, since any node may be silent"),
+            Self::Definition => Some(
+                "duplicates, addresses in use without a row, missing reservations and unused pools are not looked for",
+            ),
+            Self::IpPool | Self::Pod | Self::IpamClaim => None,
+        }
+    }
+
     /// `apiVersion`, `kind`, and the name that kubectl takes.
     fn names(self) -> [&'static str; 3] {
         const WHEREABOUTS: &str = "whereabouts.cni.cncf.io/v1alpha1";

@@ -46,9 +46,11 @@ pub type Each<'e> = dyn FnMut(&Object<'_>) -> Result<(), String> + 'e;
 
 /// Reads all objects of a text.
 ///
+/// Whether there is anything in it.
+///
 /// # Errors
 /// One line that names the place: the byte in JSON, the line in YAML.
-pub fn read_objects(mut source: impl Read, each: &mut Each<'_>) -> Result<(), String> {
+pub fn read_objects(mut source: impl Read, each: &mut Each<'_>) -> Result<bool, String> {
     let mut text = Text::new(&mut source, "json", &|byte| format!("byte {byte}"));
     let mut is_first = true;
     while let Some(next) = text.next_document(is_first)? {
@@ -58,10 +60,36 @@ pub fn read_objects(mut source: impl Read, each: &mut Each<'_>) -> Result<(), St
         is_first = false;
         text.document(each)?;
     }
-    if is_first {
-        return Err(text.cut());
-    }
-    Ok(())
+    Ok(!is_first)
+}
+
+/// How files begin that are no text in UTF-8.
+const OTHERS: [(&[u8], &str); 7] = [
+    (b"\x1f\x8b", "compressed by gzip"),
+    (b"\xfd7zXZ", "compressed by xz"),
+    (b"(\xb5/\xfd", "compressed by zstd"),
+    (b"BZh", "compressed by bzip2"),
+    (b"PK\x03\x04", "a zip archive"),
+    (b"\xff\xfe", "UTF-16, not UTF-8"),
+    (b"\xfe\xff", "UTF-16, not UTF-8"),
+];
+
+/// What is wrong with a file that is no text, by how it begins.
+fn no_text(begin: &[u8]) -> Option<String> {
+    let mut others = OTHERS.iter().filter(|(of, _)| begin.starts_with(of));
+    let is_binary = begin.iter().take(SMALL).any(|byte| *byte == 0);
+    let other = others.next().map(|(_, other)| *other);
+    let other = other.or(is_binary.then_some("binary"))?;
+    Some(format!(
+        "is {other}: ipgc reads JSON, YAML, and .tar, .tar.gz or .tgz archives of them"
+    ))
+}
+
+/// The fault of an object without its place, which is told from the beginning of the object.
+pub(super) fn fault(error: &serde_json::Error) -> String {
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let text = error.to_string();
+    text.strip_suffix(&place).unwrap_or(&text).to_owned()
 }
 
 /// A text that is read from its beginning to its end.
@@ -203,7 +231,7 @@ impl<'s> Text<'s> {
                     self.start = end;
                     return Ok((value, text));
                 }
-                Some(Err(error)) if !error.is_eof() => return Err(self.syntax(error)),
+                Some(Err(error)) if !error.is_eof() => return Err(self.syntax(fault(&error))),
                 _ if self.ended => return Err(self.cut()),
                 _ => self.more()?,
             };
@@ -271,9 +299,9 @@ impl<'s> Text<'s> {
     }
 
     /// Reads all that is left as YAML.
-    fn yaml(&mut self, each: &mut Each<'_>) -> Result<(), String> {
-        if let [0xff, 0xfe, ..] | [0xfe, 0xff, ..] = self.unread() {
-            return Err(self.syntax("it is UTF-16, not UTF-8"));
+    fn yaml(&mut self, each: &mut Each<'_>) -> Result<bool, String> {
+        if let Some(reason) = no_text(self.unread()) {
+            return Err(reason);
         }
         let read = self.source.read_to_end(&mut self.bytes);
         read.map_err(|error| format!("cannot be read: {error}"))?;

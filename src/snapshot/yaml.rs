@@ -95,11 +95,11 @@ impl<'t> Document<'t> {
 }
 
 /// Gives each document of a text as JSON, with a function that names the line of the text which a byte of the JSON was
-/// made of.
+/// made of. Whether there is one.
 pub(super) fn documents(
     text: &str,
     mut each: impl FnMut(Vec<u8>, &dyn Fn(u64) -> String) -> Result<(), String>,
-) -> Result<(), String> {
+) -> Result<bool, String> {
     let mut document = Document::default();
     let mut is_empty = true;
     for event in Parser::new_from_str(text) {
@@ -137,10 +137,7 @@ pub(super) fn documents(
             _ => {}
         }
     }
-    if is_empty {
-        return Err(cut_off(&line_of(text.lines().count())));
-    }
-    Ok(())
+    Ok(!is_empty)
 }
 
 fn quote(json: &mut Vec<u8>, text: &str) {

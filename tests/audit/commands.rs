@@ -31,7 +31,10 @@ async fn pools_of_slices_that_are_not_known_are_nobody_s_to_remove() {
         "{:?}",
         report.findings
     );
-    assert_ends(&report.notes[0], "nodeslicepools");
+    assert_says(
+        &report.notes.join("; "),
+        "the input has no nodeslicepools: a pool",
+    );
     // They are gone, or one of them cannot be read.
     let snapshot = |server: &Server| {
         let (client, scan) = (server.client(), Scan::default());

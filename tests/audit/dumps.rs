@@ -119,7 +119,8 @@ fn read(text: &[u8], at_a_time: usize) -> Result<usize, String> {
 fn a_dump_that_was_cut_off_is_an_error_wherever_that_was() {
     let text = dump_of(&shop(), &Kind::ALL).to_string();
     assert_eq!(read(text.as_bytes(), 100).unwrap(), 8);
-    for length in (0..text.len())
+    // Of nothing at all the reader says that it is empty.
+    for length in (1..text.len())
         .step_by(13)
         .chain(text.len() - 40..text.len())
     {

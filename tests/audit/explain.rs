@@ -121,7 +121,7 @@ fn several_networks_that_hold_one_address_are_each_shown() {
     let text = text(&explanation);
     assert_says(
         &text,
-        "10.0.0.1 in pool default/10.0.0.0-24 (10.0.0.0/24, key 1, net1)\n  verdict      live, rule 5: its pod reports the address\n",
+        "10.0.0.1 in pool default/10.0.0.0-24 (10.0.0.0/24, key 1, net1)\n  verdict       live, rule 5: its pod reports the address\n",
     );
     assert_says(&text, "\n\n10.0.0.1 in pool default/blue-10.0.0.0-24 ");
 }
@@ -156,7 +156,7 @@ fn a_pod_is_explained_whether_it_is_there_or_not() {
     assert_eq!(row(&explanation).address.as_deref(), Some("10.0.0.2"));
     assert_eq!(explanation.reservations.len(), 1);
     assert!(
-        text(&explanation).starts_with("pod default/gone\n  state        there is no such pod\n")
+        text(&explanation).starts_with("pod default/gone\n  state         there is no such pod\n")
     );
 }
 
@@ -193,7 +193,7 @@ fn of_a_node_is_told_what_it_holds_and_what_fencing_it_frees() {
     assert_says(&told, says);
     let of_lone = told.split("10.0.0.9 reserved").nth(1).unwrap();
     let command =
-        "changes      sooner if they run no sandboxes and you say so: kubectl annotate node n2 ";
+        "changes       sooner if they run no sandboxes and you say so: kubectl annotate node n2 ";
     assert_says(of_lone, command);
     // Another silent node holds what nobody saw, too.
     server.put(fixtures::node("n3", false));
@@ -228,7 +228,7 @@ fn without_pods_the_answer_is_that_nobody_knows() {
     let explanation = explained(&file.read().unwrap(), "10.0.0.1").unwrap();
     assert_eq!(row(&explanation).verdict, "unknown");
     assert_eq!(
-        explanation.notes[1],
+        explanation.notes[2],
         "the input has no pods, so the absence of a pod proves nothing: rows without a pod are unknown"
     );
     let told = text(&explanation);
@@ -236,7 +236,7 @@ fn without_pods_the_answer_is_that_nobody_knows() {
     // Whose rows are the node's, pods tell.
     let node = explained(&file.read().unwrap(), "node/n2").unwrap();
     assert_eq!(node.split, None);
-    assert!(text(&node).contains("  rows         not known without pods\n"));
+    assert!(text(&node).contains("  rows          not known without pods\n"));
 }
 
 #[rstest]
@@ -278,7 +278,7 @@ fn what_is_not_in_the_input_is_not_known() {
         "{told}"
     );
     let told = text(&of(Kind::Reservation, "10.0.0.2").unwrap());
-    assert_says(&told, "reservation  not known");
+    assert_says(&told, "reservation   not known");
     assert_ends(
         &of(Kind::Pod, "10.0.0.77").unwrap_err(),
         "; the input has no pods",
@@ -355,7 +355,7 @@ fn rows_of_three_interfaces_are_told_what_frees_them_from_a_node_at_work() {
     let told = text(&ask(&server, "node/n1").unwrap());
     for word in [
         "3 would be held no more, once it is shut down: no fence counts while it is ready",
-        "by hand      ipgc release --force ADDRESS",
+        "by hand       ipgc release --force ADDRESS",
     ] {
         assert_says(&told, word);
     }
@@ -379,4 +379,43 @@ fn a_reservation_that_cannot_be_judged_says_so_and_what_removes_it(
     assert_says(&said, &format!("10.0.0.8 {of}"));
     assert_says(&said, by_hand);
     assert_eq!(said.contains("there is no such pod"), names_a_pod, "{said}");
+}
+
+/// As DRANET writes it. Nobody looked for the ResourceClaim, so it may be there: no force is advised.
+#[rstest]
+#[case::of_all("default/pod-whereabouts", "10.0.0.5", "", "ResourceClaim")]
+#[case::its_name(
+    "default/pod-whereabouts",
+    "default/pod-whereabouts",
+    "podref default/pod-whereabouts\n\n10.0.0.5 in",
+    ""
+)]
+#[case::of_a_pod(
+    "default/web-1",
+    "10.0.0.5",
+    "",
+    "pod           default/web-1: Running"
+)]
+fn a_row_of_a_resource_claim_is_told_as_such(
+    #[case] podref: &str,
+    #[case] subject: &str,
+    #[case] begins: &str,
+    #[case] says: &str,
+) {
+    let uid = "11111111-2222-4333-8444-555555555555";
+    let server = outage();
+    server.edit("ippools", NS, POOL, |pool| {
+        pool["spec"]["allocations"]["5"] = fixtures::row(uid, podref, "net1");
+    });
+    let told = text(&ask(&server, subject).unwrap());
+    assert_begins(&told, begins);
+    assert_says(&told, says);
+    assert_says(&told, &format!("\n  ResourceClaim {uid}\n"));
+    assert_says(
+        &told,
+        "\n  changes       once its ResourceClaim is gone, by ipgc run --resource-claims",
+    );
+    for wrong in ["there is no such pod", "sandbox", "--force"] {
+        assert!(!told.contains(wrong), "{wrong}: {told}");
+    }
 }

@@ -111,8 +111,12 @@ fn nothing_that_was_gathered_is_stale() {
     assert_eq!((split.live, split.stale, split.unknown), (1, 0, 1));
     let unknown = with(Problem::Unknown, &report);
     assert_eq!(unknown.len(), report.findings.len(), "{report:#?}");
+    assert_eq!(
+        unknown[0].detail,
+        "nobody knows whether a pod uses it: IPPools, reservations and pods are in files of different moments"
+    );
     let notes = report.notes.join("; ");
-    assert_says(&notes, "not all in one file");
+    assert_says(&notes, "in files of different moments");
     assert_says(&notes, "2 objects are in the input more than once");
 }
 
@@ -187,10 +191,19 @@ fn an_archive_is_as_its_folder(#[case] name: &str) {
 
 /// A line for each kind that is missing, and what that means.
 #[rstest]
-#[case::nodes(Kind::Node, "the input has no nodes")]
-#[case::reservations(Kind::Reservation, "the input has no overlappingrangeipreservations")]
-#[case::definitions(Kind::Definition, "the input has no network-attachment-definitions")]
-#[case::pods(Kind::Pod, "the input has no pods")]
+#[case::nodes(Kind::Node, "the input has no nodes: what is stale is held")]
+#[case::reservations(
+    Kind::Reservation,
+    "the input has no overlappingrangeipreservations: missing"
+)]
+#[case::definitions(
+    Kind::Definition,
+    "the input has no network-attachment-definitions: duplicates"
+)]
+#[case::pods(
+    Kind::Pod,
+    "the input has no pods, so the absence of a pod proves nothing"
+)]
 fn a_kind_that_is_missing_is_said(#[case] missing: Kind, #[case] note: &str) {
     let folder = inspected(&shop());
     let root = folder.0.join("must-gather.local/registry-sha256-1");
@@ -233,6 +246,88 @@ fn a_file_that_was_cut_off_is_named() {
     assert_line(&stderr, "web-1/web-1.yaml");
 }
 
+/// A gather that failed leaves a file with nothing, or with the first line of `oc adm inspect`. The rest is read, and nothing is
+/// stale because of what may be missing; somebody who names the file wants to know that it is empty.
+#[rstest]
+#[case::nothing("")]
+#[case::separator("---\n")]
+fn a_file_that_is_empty_is_named_and_nothing_is_stale(#[case] text: &str) {
+    let folder = Folder::new();
+    let server = shop();
+    server.put(pod("web-9", 9));
+    folder.write("dump.json", &dump_of(&server, &Kind::ALL).to_string());
+    let whole = folder.judged();
+    assert_eq!(
+        problems(&whole),
+        ["in-use-unallocated 10.0.0.9", "stale 10.0.0.2"]
+    );
+    folder.write("ns/network-attachment-definitions/other.yaml", text);
+    folder.write("ns/nodes.yaml", text);
+    let (_archive, path) = folder.archived("a.tar.gz", &[]);
+    for (code, report, stderr) in [folder.audit(), audit_at(&path)] {
+        let report = report.expect(&stderr);
+        assert_eq!((code, report.totals.rows), (1, 2));
+        assert_eq!(problems(&report), ["unknown 10.0.0.2"]);
+        let notes = report.notes.join("; ");
+        assert_says(
+            &notes,
+            "empty, as after a gather that failed, so nobody knows what is missing: ",
+        );
+        assert_says(&notes, "ns/nodes.yaml");
+    }
+    let (code, _, stderr) = audit_at(&folder.0.join("ns/nodes.yaml"));
+    assert_eq!(code, 2);
+    assert_line(
+        &stderr,
+        "nodes.yaml: is empty: it was cut off, or what wrote it failed",
+    );
+    fs::remove_file(folder.0.join("dump.json")).unwrap();
+    let (code, _, stderr) = folder.audit();
+    assert_eq!(code, 2);
+    assert_line(
+        &stderr,
+        "the input has no IPPools, so there is nothing to judge; ",
+    );
+    assert_says(&stderr, "other.yaml is empty");
+}
+
+/// A definition that was lost may lead to a pool.
+#[test]
+fn an_empty_definition_leaves_no_pool_unused() {
+    let folder = Folder::new();
+    let server = live_one();
+    server.put(fixtures::pool(NS, "10.9.0.0/24"));
+    folder.write("dump.json", &dump_of(&server, &Kind::ALL).to_string());
+    let detail = |report: &Report| only(report).detail.clone();
+    assert_eq!(kinds_of(&folder.judged()), [Problem::PoolWithoutDefinition]);
+    let name = "ns/network-attachment-definitions/other.yaml";
+    assert!(!detail(&folder.judged()).contains(name));
+    folder.write(name, "");
+    assert_says(&detail(&folder.judged()), name);
+}
+
+/// Of a folder in which a whole dump has any name.
+#[rstest]
+#[case::of_the_folder(&["-C", "one", "."])]
+#[case::of_the_file(&["-C", "one", "x.json"])]
+#[case::with_the_folder(&["one"])]
+#[case::with_the_file(&["one/x.json"])]
+fn a_dump_in_an_archive_is_as_in_its_folder(#[case] of: &[&str]) {
+    let folder = Folder::new();
+    folder.write("one/x.json", &dump_of(&shop(), &Kind::ALL).to_string());
+    let path = folder.0.join("a.tar.gz");
+    let mut tar = process::Command::new("tar");
+    let tar = tar.current_dir(&folder.0).arg("-czf").arg(&path).args(of);
+    assert!(tar.status().unwrap().success());
+    let (mut of_folder, mut of_archive) = (audit_at(&folder.0.join("one")), audit_at(&path));
+    for (_, report, stderr) in [&mut of_folder, &mut of_archive] {
+        let report = report.as_mut().expect(stderr);
+        assert_eq!(problems(report), ["stale 10.0.0.2"]);
+        report.made = MADE.to_owned();
+    }
+    assert_eq!(of_folder, of_archive);
+}
+
 /// `kubectl cluster-info dump --output-directory` has nodes and pods, and no pools.
 #[test]
 fn a_cluster_info_dump_is_read_beside_pools() {
@@ -254,10 +349,10 @@ fn a_cluster_info_dump_is_read_beside_pools() {
 #[rstest]
 #[case::empty_folder("", "none below it is named after a kind")]
 #[case::no_archive("a.tar.gz", "the archive cannot be read")]
-#[case::nothing_in_it("b.tar", "no file there is named after")]
+#[case::nothing_in_it("b.tar", "none below it is named after a kind")]
 fn an_input_without_objects_is_one_line(#[case] name: &str, #[case] expected: &str) {
     let folder = Folder::new();
-    folder.write("x/other.yaml", "a: 1");
+    folder.write("x/y/other.yaml", "a: 1");
     folder.write("a.tar.gz", "no archive");
     let tar = process::Command::new("tar")
         .current_dir(&folder.0)

@@ -13,13 +13,12 @@ fn without_pods_nothing_is_known_and_nothing_is_stale() {
     let report = without(Kind::Pod).judged();
     let findings = report.findings.iter();
     let found: Vec<_> = findings.map(|it| (it.problem, &*it.detail)).collect();
-    let says = "its pod could not be read: the input has no pods";
+    let says = "nobody knows whether a pod uses it: the input has no pods";
     assert_eq!(found, [(Problem::Unknown, says), (Problem::Unknown, says)]);
     assert_eq!(report.totals.split.unknown, 2);
     assert_eq!(
         report.notes,
         [
-            "the input has no pods",
             "the input has no pods, so the absence of a pod proves nothing: rows without a pod are unknown"
         ]
     );
@@ -37,19 +36,23 @@ fn without_nodes_what_is_stale_waits_for_them() {
         finding.detail,
         "its pod is gone; held, since the nodes are not known"
     );
-    assert_eq!(report.notes, ["the input has no nodes"]);
+    assert_eq!(
+        report.notes,
+        ["the input has no nodes: what is stale is held, since any node may be silent"]
+    );
 }
 
 #[test]
 fn without_definitions_what_depends_on_them_is_not_looked_for() {
     let report = without(Kind::Definition).judged();
     assert_eq!(only(&report).problem, Problem::Stale);
-    assert_eq!(report.notes.len(), 2);
     assert_eq!(
-        report.notes[0],
-        "the input has no network-attachment-definitions"
+        report.notes,
+        [
+            "the input has no network-attachment-definitions: duplicates, addresses in use without a row, missing \
+          reservations and unused pools are not looked for"
+        ]
     );
-    assert_says(&report.notes[1], "duplicates");
 }
 
 #[test]
@@ -58,8 +61,28 @@ fn without_reservations_none_is_missing() {
     assert_eq!(only(&report).problem, Problem::Stale);
     assert_eq!(
         report.notes,
-        ["the input has no overlappingrangeipreservations"]
+        [
+            "the input has no overlappingrangeipreservations: missing and orphaned ones are not looked for"
+        ]
     );
+}
+
+/// A line for each of several.
+#[test]
+fn each_kind_that_is_missing_has_a_line() {
+    let server = shop();
+    put_slices(&server, &[("n1", "10.0.0.0/24")]);
+    let has = [Kind::IpPool, Kind::Pod, Kind::Definition];
+    let begins = [
+        "overlappingrangeipreservations: ",
+        "nodeslicepools: a pool without",
+        "nodes: ",
+    ];
+    let notes = part(&server, &has).judged().notes;
+    assert_eq!(notes.len(), begins.len() + 1, "{notes:?}");
+    for (note, begin) in notes.iter().zip(begins) {
+        assert_begins(note, &format!("the input has no {begin}"));
+    }
 }
 
 #[test]
@@ -103,15 +126,16 @@ fn pods_of_one_namespace_prove_nothing_about_others() {
 }
 
 #[rstest]
-#[case::empty("", "ends in the middle of its text, at byte 0")]
-#[case::blank(" \n\t", "ends in the middle of its text, at byte 3")]
+#[case::empty("", "is empty: it was cut off, or what wrote it failed")]
+#[case::blank(" \n\t", "is empty")]
+#[case::yaml_of_nothing("---\n# nothing\n", "is empty")]
 #[case::rest(
     r#"{"kind":"X","apiVersion":"v1"} hello"#,
     "is not what kubectl get -o json writes, at byte 31: expected '{'"
 )]
 #[case::no_objects(
     r#"{"items":[1]}"#,
-    "at byte 10: invalid type: integer `1`, expected an object"
+    "is not what kubectl get -o json writes, at byte 10: invalid type: integer `1`, expected an object"
 )]
 #[case::no_list(r#"{"items":{}}"#, "items are no list")]
 #[case::no_kind(
@@ -136,26 +160,86 @@ fn pods_of_one_namespace_prove_nothing_about_others() {
 )]
 #[case::nameless_pod(
     r#"{"items":[{"apiVersion":"v1","kind":"Pod"}]}"#,
-    "object at byte 10: a Pod without namespace, name or uid"
+    "object at byte 10: Pod without a name cannot be read: it has no namespace, name, uid"
+)]
+#[case::pod_without_uid(
+    r#"{"items":[{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"d","creationTimestamp":"x"}}]}"#,
+    "object at byte 10: Pod d/a cannot be read: it has no uid"
+)]
+#[case::pod_without_a_valid_name(
+    r#"{"items":[{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a/b","namespace":"d","uid":"u"}}]}"#,
+    "object at byte 10: Pod d/a/b cannot be read: its name is none"
+)]
+#[case::nameless_node(
+    r#"{"items":[{"apiVersion":"v1","kind":"Node"}]}"#,
+    "object at byte 10: Node without a name cannot be read: it has no name"
 )]
 #[case::odd_node(
     r#"{"items":[{"apiVersion":"v1","kind":"Node","spec":7,"metadata":{"name":"n1"}}]}"#,
-    "object at byte 10: Node n1 cannot be read"
+    "object at byte 10: Node n1 cannot be read: invalid type: integer `7`, expected struct Spec"
 )]
 fn what_is_no_dump_is_one_clear_line(#[case] text: &str, #[case] says: &str) {
-    assert_line(&File::new(text).read().unwrap_err(), says);
+    let error = File::new(text).read().unwrap_err();
+    assert_line(&error, says);
+    // One place, from the beginning of the file.
+    assert!(!error.contains(" column "), "{error}");
 }
 
-#[test]
-fn utf_16_is_named() {
-    let text: Vec<u8> = std::iter::once(0xfeff)
-        .chain("{}".encode_utf16())
-        .flat_map(u16::to_le_bytes)
-        .collect();
-    assert_says(
-        &File::new(text).read().unwrap_err(),
-        "it is UTF-16, not UTF-8",
+#[rstest]
+#[case::gzip(b"\x1f\x8b\x08\0\0", "is compressed by gzip")]
+#[case::xz(b"\xfd7zXZ\0\0", "is compressed by xz")]
+#[case::zstd(b"(\xb5/\xfd\x04", "is compressed by zstd")]
+#[case::bzip2(b"BZh91AY", "is compressed by bzip2")]
+#[case::zip(b"PK\x03\x04\x14", "is a zip archive")]
+#[case::utf_16(b"\xff\xfe{\0}\0", "is UTF-16, not UTF-8")]
+#[case::other(b"\0\x01\x02", "is binary")]
+fn a_file_that_is_no_text_is_named(#[case] bytes: &[u8], #[case] says: &str) {
+    let error = File::new(bytes).read().unwrap_err();
+    assert_begins(&error, says);
+    assert_line(
+        &error,
+        ": ipgc reads JSON, YAML, and .tar, .tar.gz or .tgz archives of them",
     );
+}
+
+/// No rule judges by it. But ages are reckoned from it.
+#[test]
+fn an_object_whose_time_is_none_is_told_and_read() {
+    let server = shop();
+    let whole = dump(&server).judged();
+    let mut dump = dump_of(&server, &Kind::ALL);
+    for item in dump["items"].as_array_mut().unwrap() {
+        let name = item["metadata"]["name"].as_str();
+        if name == Some("10.0.0.2") || name == Some("web-1") {
+            item["metadata"]["creationTimestamp"] = "yesterday".into();
+        }
+    }
+    let report = File::new(dump.to_string()).judged();
+    let says = "the age is not known, since metadata.creationTimestamp is no time: OverlappingRangeIPReservation \
+                default/10.0.0.2, Pod default/web-1";
+    assert_eq!(report.notes, [says]);
+    assert_eq!(
+        (report.findings, report.totals),
+        (whole.findings, whole.totals)
+    );
+}
+
+/// The fault of an object is told, and not the place of it within the object.
+#[rstest]
+#[case::uid("uid", "missing field `uid`")]
+#[case::version("resourceVersion", "missing field `resourceVersion`")]
+fn a_reservation_that_cannot_be_read_says_why(#[case] field: &str, #[case] says: &str) {
+    let mut reservation = fixtures::reservation(NS, "10.0.0.7", "default/gone", "net1");
+    reservation["metadata"] =
+        json!({ "namespace": NS, "name": "10.0.0.7", "uid": "u", "resourceVersion": "1" });
+    reservation["metadata"]
+        .as_object_mut()
+        .unwrap()
+        .remove(field);
+    let text = format!("{}{reservation}", dump_of(&live_one(), &Kind::ALL));
+    let report = File::new(text).judged();
+    let detail = format!("OverlappingRangeIPReservation default/10.0.0.7: {says}");
+    assert_eq!(only(&report).detail, detail);
 }
 
 #[test]

@@ -92,7 +92,8 @@ async fn kinds_that_are_not_installed_are_told_or_the_end() {
     assert_eq!(report.findings, []);
     assert_eq!(
         report.notes[0],
-        "the API server knows no network-attachment-definitions"
+        "the API server knows no network-attachment-definitions: duplicates, addresses in use without a row, missing \
+         reservations and unused pools are not looked for"
     );
     server.on(Match::list("ippools")).fail(404);
     let error = live(&server).await.unwrap_err().to_string();

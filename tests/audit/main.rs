@@ -19,6 +19,7 @@ mod proof;
 mod ranges;
 mod reservations;
 mod schema;
+mod served;
 mod shown;
 mod unreported;
 mod watch;

@@ -22,7 +22,7 @@ fn rows_and_pods_of_several_files_prove_nothing(#[case] files: &[&[Kind]]) {
     let parts: Vec<_> = files.iter().map(|kinds| part(&server, kinds)).collect();
     let report = of_files(&parts);
     assert_eq!(problems(&report), ["unknown 10.0.0.2"]);
-    assert_says(&report.notes[0], "not all in one file");
+    assert_says(&report.notes[0], "in files of different moments");
 }
 
 #[test]

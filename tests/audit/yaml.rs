@@ -71,7 +71,6 @@ fn forms_of_a_dump_come_to_the_same() {
     "\n- a\n",
     "is not what kubectl get -o yaml writes, at line 2: it is no object"
 )]
-#[case::comment("# nothing\n", "ends in the middle of its text")]
 #[case::alias("a: &x 1\nb: *x\n", "at line 2: it has an alias")]
 #[case::tag("a: 1\nb: !!binary aGk=\n", "at line 2: it has a tag")]
 #[case::map_as_key("? {a: b}\n: c\n", "a key is no text")]
@@ -81,17 +80,17 @@ fn forms_of_a_dump_come_to_the_same() {
 )]
 #[case::bad_object(
     "apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata:\n    name: a\n- apiVersion: v1\n  kind: Pod\nkind: List\nmetadata: {}\n",
-    "object at line 7: a Pod without namespace, name or uid"
+    "object at line 7: Pod without a name cannot be read: it has no namespace, name, uid"
 )]
 #[case::second_document(
     "apiVersion: v1\nkind: X\n---\napiVersion: v1\nkind: Pod\n",
-    "object at line 4: a Pod without namespace, name or uid"
+    "object at line 4: Pod without a name cannot be read: it has no namespace, name, uid"
 )]
 #[case::page(
     "apiVersion: v1\nitems: []\nkind: PodList\nmetadata:\n  continue: x\n",
     "is only a part of a list"
 )]
-#[case::not_utf_8_alone("a: \u{0}\n", "at line 1")]
+#[case::no_text("a: \u{1}\n", "at line 1")]
 fn yaml_that_is_no_dump_is_one_clear_line(#[case] text: &str, #[case] says: &str) {
     assert_line(&File::new(text).read().unwrap_err(), says);
 }

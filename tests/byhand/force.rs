@@ -84,7 +84,10 @@ async fn an_error_is_no_absence() {
     let (server, _beat) = room(&[(1, "gone")]);
     let it = pick(&server, "10.0.0.1").await;
     server.on(Match::get("pods").client("ipgc")).fail(500);
-    assert_kept(&free(&server, &it).await, "could not be read");
+    assert_kept(
+        &free(&server, &it).await,
+        "nobody knows whether a pod uses it: Internal error",
+    );
     server.on(Match::list("pods").client("ipgc")).fail(500);
     let answer = free(&server, &it).await;
     assert!(matches!(answer, Err(NotDone::Read(_))), "{answer:?}");

@@ -81,6 +81,9 @@ pub fn changes(assessor: &Assessor<'_>, it: &Judged<'_>) -> Vec<String> {
         Verdict::Unknown(Unknown::Unreadable(Unreadable::IpamClaim(_))) => {
             one("the end of its IPAMClaim, or a change of the row or reservation: ipgc never touches it")
         }
+        Verdict::Unknown(Unknown::Unreadable(Unreadable::Claim(_))) => one(
+            "once its ResourceClaim is gone, by ipgc run --resource-claims: without this flag ipgc never touches it",
+        ),
         // The way out for a reservation that says nothing which ipgc may act on.
         Verdict::Unknown(Unknown::Unreadable(_)) if matches!(it.item, Item::Reservation(..)) => {
             let force = it.address.filter(|_| it.names_no_pod()).map(words::force);

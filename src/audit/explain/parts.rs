@@ -7,7 +7,7 @@ use ipgc_core::{
     networks::Status,
     pod::PodState,
     podref::PodRef,
-    pool::{ObservedPool, Row},
+    pool::{ObservedPool, Row, Unreadable},
     proof::Presence,
     reservation::Reservation,
 };
@@ -89,6 +89,10 @@ impl Assessor<'_> {
             interface: content.and_then(|content| Some(content.interface.as_deref()?.to_owned())),
             stored: row.stored().clone().into(),
             podref: it.owner().to_owned(),
+            resource_claim: match row.content() {
+                Err(Unreadable::Claim(uid)) => Some(uid.to_string()),
+                _ => None,
+            },
             verdict: it.verdict.word().as_str().to_owned(),
             rule: rule(
                 &it.verdict,

@@ -96,6 +96,9 @@ pub struct RowExplained {
     pub stored: Stored,
     /// Its owner as it stands in the row.
     pub podref: String,
+    /// The uid of its ResourceClaim, where its id is that in place of a sandbox.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource_claim: Option<String>,
     /// live, unreported, stale, unfenced or unknown.
     pub verdict: String,
     /// The rule of docs/safety.md that decided.

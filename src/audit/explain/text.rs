@@ -58,7 +58,7 @@ impl Text {
 
     fn line(&mut self, name: &str, value: impl AsRef<str>) {
         // A text takes all that is written to it.
-        let _ = writeln!(self.0, "  {name:<12} {}", clean(value.as_ref()));
+        let _ = writeln!(self.0, "  {name:<13} {}", clean(value.as_ref()));
     }
 
     fn head(&mut self, explanation: &Explanation) {
@@ -67,6 +67,10 @@ impl Text {
         } = explanation;
         match explanation.kind {
             SubjectKind::Address => return,
+            // DRANET writes one name for all ResourceClaims, which no pod has.
+            SubjectKind::Pod if explanation.pod.is_none() && are_of_claims(rows) => {
+                self.paragraph(&format!("podref {subject}"));
+            }
             SubjectKind::Pod => {
                 self.paragraph(&format!("pod {subject}"));
                 self.line("state", state_of(pod.as_ref(), explanation.pod_is_absent));
@@ -149,11 +153,15 @@ impl Text {
                 state_of(row.pod.as_ref(), row.pod_is_absent)
             ),
         };
-        self.line("pod", pod);
+        if row.resource_claim.is_none() || row.pod.is_some() {
+            self.line("pod", pod);
+        }
         if let Some(node) = &row.node {
             self.line("node", format!("{}: {}", node.name, state(node)));
         }
-        if let Some(id) = Value::from(row.stored.clone())["id"].as_str() {
+        if let Some(claim) = &row.resource_claim {
+            self.line("ResourceClaim", claim);
+        } else if let Some(id) = Value::from(row.stored.clone())["id"].as_str() {
             self.line("sandbox", id);
         }
         let none = if knows_reservations {
@@ -189,6 +197,11 @@ impl Text {
             self.line("changes", change);
         }
     }
+}
+
+/// Whether there are rows, and all are of ResourceClaims.
+fn are_of_claims(rows: &[RowExplained]) -> bool {
+    !rows.is_empty() && rows.iter().all(|row| row.resource_claim.is_some())
 }
 
 /// The state of a pod, or whether it is known that there is none.
