@@ -141,7 +141,7 @@ fn audit_all(assessor: &Assessor<'_>, made: String) -> Report {
     findings.sort_unstable_by(order);
     pools.sort_by_key(|pool| {
         let size = pool.size.unwrap_or(u64::MAX).max(1);
-        Reverse(u128::from(u64::MAX) * pool.split.rows() as u128 / u128::from(size))
+        Reverse(u128::from(u64::MAX) * pool.filling().rows() as u128 / u128::from(size))
     });
     Report {
         version: REPORT_VERSION,

@@ -101,6 +101,7 @@ fn as_usage(part: &PartUsage) -> PoolUsage {
         size: Some(part.size),
         free: Some(part.size.saturating_sub(part.split.rows() as u64)),
         split: part.split,
+        taken: part.split,
         ..PoolUsage::default()
     }
 }

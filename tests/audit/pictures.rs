@@ -119,10 +119,10 @@ fn a_bar_shows_all_that_there_is(
         ..PoolUsage::default()
     };
     [
-        usage.split.live,
-        usage.split.unfenced,
-        usage.split.stale,
-        usage.split.unknown,
+        usage.taken.live,
+        usage.taken.unfenced,
+        usage.taken.stale,
+        usage.taken.unknown,
     ] = rows;
     let cells = bar(&usage, 10);
     assert_eq!(
@@ -205,21 +205,48 @@ fn each_range_has_a_picture_or_none(#[case] range: &str, #[case] offset: u64) {
     }
 }
 
-/// What no definition hands out takes no room, and a large grid shows it.
-#[test]
-fn rows_outside_of_what_is_handed_out_take_no_room() {
+/// Nor do rows of the first and the last address, whatever leads to the pool.
+#[rstest]
+#[case::of_a_part(Some(("10.0.0.1", "10.0.0.9")), &[2, 100, 101, 102, 103, 104, 105, 106, 107, 108], 9, 1, "11%")]
+#[case::all_but_the_edges(None, &[0, 2, 255], 254, 1, "0%")]
+fn rows_outside_of_what_is_handed_out_take_no_room(
+    #[case] part: Option<(&str, &str)>,
+    #[case] rows: &[u64],
+    #[case] size: u64,
+    #[case] taken: u64,
+    #[case] full: &str,
+) {
     let server = bare();
-    let keys = json!({ "range": RANGE, "range_start": "10.0.0.1", "range_end": "10.0.0.9" });
-    define(&server, "net", &keys);
-    server.put(
-        fixtures::pool(NS, RANGE)
-            .row_of(2, "default/a")
-            .row_of(100, "default/b"),
+    if let Some((first, last)) = part {
+        let keys = json!({ "range": RANGE, "range_start": first, "range_end": last });
+        define(&server, "net", &keys);
+    }
+    let pool = fixtures::pool(NS, RANGE);
+    let add = |pool: fixtures::PoolBuilder, offset: &u64| pool.row_of(*offset, "default/gone");
+    server.put(rows.iter().fold(pool, add));
+    let file = dump(&server);
+    let (_, stdout, _) = asked(&file, &["audit", "-o", "json"]);
+    let report: Report = serde_json::from_str(&stdout).unwrap();
+    let pool = &report.pools[0];
+    assert_eq!((pool.size, pool.free), (Some(size), Some(size - taken)));
+    assert_eq!(
+        (pool.split.stale, pool.taken.stale as u64),
+        (rows.len(), taken)
     );
-    let (_, stdout, _) = asked(&dump(&server), &["pools", "-o", "json"]);
-    let pools: Value = serde_json::from_str(&stdout).unwrap();
-    let pool = &pools["pools"][0];
-    assert_eq!((&pool["size"], &pool["free"]), (&json!(9), &json!(8)));
+    assert!(!kinds_of(&report).contains(&Problem::NearlyFull));
+    let (_, page, _) = asked(&file, &["audit", "-o", "html"]);
+    assert_says(&page, &format!("<span>{taken} of {size} taken</span>"));
+    let (_, stdout, _) = asked(&file, &["pools"]);
+    let line = stdout.lines().nth(1).unwrap();
+    assert_says(line, full);
+    let bar = line.split_whitespace().last().unwrap();
+    assert_says(bar, "▒·");
+}
+
+/// A large grid shows what no definition hands out.
+#[test]
+fn a_large_grid_shows_what_is_excluded() {
+    let server = bare();
     let excluded = json!({ "range": "10.4.0.0/16", "exclude": ["10.4.128.0/17"] });
     define(&server, "large", &excluded);
     server.put(fixtures::pool(NS, "10.4.0.0/16"));

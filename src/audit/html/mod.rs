@@ -294,13 +294,14 @@ fn of_pool(
         .range
         .as_deref()
         .map_or_else(|| "no range".to_owned(), escaped);
-    let size = usage
-        .size
-        .map_or_else(|| "?".to_owned(), |size| size.to_string());
+    let taken = match usage.size {
+        Some(size) => format!("{} of {size} taken", usage.taken.rows()),
+        None => format!("{} rows", usage.split.rows()),
+    };
     write!(
         output,
         "<details class=pool id=pool-{at}><summary><code>{name}</code><span class=bar role=img aria-label=\"{}\">",
-        usage.split
+        usage.filling()
     )?;
     for (sign, cells) in bar(usage, 100) {
         let (_, _, word) = sign.row();
@@ -310,8 +311,7 @@ fn of_pool(
     }
     write!(
         output,
-        "</span><span>{} of {size} taken</span></summary><p class=soft>{range}: {}</p>",
-        usage.split.rows(),
+        "</span><span>{taken}</span></summary><p class=soft>{range}: {}</p>",
         usage.split
     )?;
     if !usage.definitions.is_empty() {
