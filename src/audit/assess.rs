@@ -156,6 +156,14 @@ impl<'s> Assessor<'s> {
         self
     }
 
+    /// The objects that cannot be read, and the pools whose ranges cannot, by kind and name.
+    pub fn unreadable(&self) -> impl Iterator<Item = (Kind, String)> {
+        let all = self.snapshot.unreadable.iter();
+        let all = all.map(|it| (it.kind, it.name.clone()));
+        let pools = self.index.pools.iter().filter(|it| it.range.is_none());
+        all.chain(pools.map(|it| (Kind::IpPool, it.key.to_string())))
+    }
+
     /// Shows all rows, and then all reservations without a row.
     pub fn each(&self, mut show: impl FnMut(&Judged<'_>)) {
         for (pool, place) in self.snapshot.observed().zip(&self.index.pools) {

@@ -6,7 +6,7 @@ use ipgc_core::{
     evidence::Policy,
     ipam::{handed_out, hands_out},
     judge::Word,
-    pool::PoolKey,
+    pool::{ObservedPool, PoolKey},
     routes::{Slice, slice_pools},
 };
 use kube::api::Preconditions;
@@ -226,6 +226,13 @@ pub fn statics(definitions: &Definitions<'_>, place: &Place, led: &Led<'_>) -> V
         Some(finding)
     });
     clashing.collect()
+}
+
+/// The finding about a pool whose range cannot be read. Where it has rows, they say so.
+pub fn without_range(place: &Place, pool: &ObservedPool) -> Option<Finding> {
+    let detail = "the range of this pool is missing, or not a CIDR";
+    (place.range.is_none() && pool.rows().is_empty())
+        .then(|| about(Problem::Unreadable, &place.key, detail.to_owned()))
 }
 
 /// The finding about a pool that is one node's slice by its name, and not by its rows.

@@ -84,16 +84,16 @@ impl Assessor<'_> {
         let snapshot = self.snapshot;
         let mut notes = snapshot.notes.clone();
         notes.extend(snapshot.gap());
-        notes.extend(self.unreadable());
+        notes.extend(self.note_of_unreadable());
         let pools = self.index.pools.iter();
         notes.extend(pools.filter_map(Place::note_of_exemption));
         notes
     }
 
-    /// The note about objects that cannot be read.
-    fn unreadable(&self) -> Option<String> {
-        let all = self.snapshot.unreadable.iter();
-        let names = all.map(|it| format!("{} {}", it.kind.type_of().1, it.name));
+    /// The note about what cannot be read.
+    fn note_of_unreadable(&self) -> Option<String> {
+        let all = self.unreadable();
+        let names = all.map(|(kind, name)| format!("{} {name}", kind.type_of().1));
         let names: Vec<_> = names.collect();
         (!names.is_empty())
             .then(|| format!("what cannot be read may say more: {}", words::names(&names)))
@@ -107,7 +107,7 @@ impl Assessor<'_> {
                 all.push(format!("the input has no {kind}"));
             }
         }
-        all.extend(self.unreadable());
+        all.extend(self.note_of_unreadable());
         all.join("; ")
     }
 
