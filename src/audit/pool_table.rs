@@ -69,7 +69,16 @@ pub fn write_pools(report: &Report, look: Look, writer: &mut impl io::Write) -> 
 
 fn titles(look: Look) -> Vec<String> {
     let all = [
-        "POOL", "NETWORK", "SIZE", "LIVE", "HELD", "STALE", "UNKNOWN", "FREE", "FULL", "OLDEST",
+        "POOL",
+        "DEFINITION",
+        "SIZE",
+        "LIVE",
+        "HELD",
+        "STALE",
+        "UNKNOWN",
+        "FREE",
+        "FULL",
+        "OLDEST",
         "WAITS",
     ];
     let mut all: Vec<_> = all.map(str::to_owned).into();

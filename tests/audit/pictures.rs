@@ -22,13 +22,93 @@ fn pools_are_lines_with_bars() {
         stdout,
         format!(
             "\
-POOL                  NETWORK       SIZE   LIVE   HELD   STALE   UNKNOWN   FREE   FULL   OLDEST   WAITS   USE
+POOL                  DEFINITION    SIZE   LIVE   HELD   STALE   UNKNOWN   FREE   FULL   OLDEST   WAITS   USE
 default/10.0.0.0-24   default/net   254    1      0      1       0         252    0%     0s       3m30s   {bar}
 
 █ live, ▓ held, ▒ stale, ? unknown, · free
 "
         )
     );
+}
+
+/// A range of two has no size, and its rows are all of its bar.
+#[test]
+fn rows_of_a_pool_without_a_size_have_a_bar() {
+    let server = server();
+    let pool = fixtures::pool(NS, "10.9.0.0/31");
+    server.put(pool.row_of(1, "default/gone"));
+    let file = dump(&server);
+    let (_, stdout, _) = asked(&file, &["pools"]);
+    let line: Vec<_> = stdout.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(line[2], "-", "{stdout}");
+    assert_eq!(line.last().unwrap().trim_matches('▒'), "", "{stdout}");
+    let (_, page, _) = asked(&file, &["audit", "-o", "html"]);
+    assert_says(&page, "<span>1 rows</span>");
+}
+
+/// The fullest comes first, by the share of what it hands out, and a slice of a node is a line as any.
+#[test]
+fn the_fullest_pool_is_the_first() {
+    let server = bare();
+    put_second_node(&server, true);
+    put_slices(&server, &[("n1", "10.0.0.0/28"), ("n2", "10.0.1.0/24")]);
+    let slice = |node: &str, range: &str| {
+        let name = format!("blue-{node}-{}", range.replace('/', "-"));
+        fixtures::pool(NS, range).name(&name)
+    };
+    // A share of one of 14, two of 254, and three of 65,534.
+    server.put(
+        slice("n2", "10.0.1.0/24")
+            .row_of(1, "default/a")
+            .row_of(2, "default/b"),
+    );
+    server.put(slice("n1", "10.0.0.0/28").row_of(1, "default/c"));
+    let pool = fixtures::pool(NS, "10.9.0.0/16");
+    server.put((1..=3).fold(pool, |pool, at| pool.row_of(at, "default/d")));
+    let (_, stdout, _) = asked(&dump(&server), &["pools"]);
+    let lines = stdout.lines().skip(1).take(3);
+    let lines = lines.map(|line| line.split_whitespace().take(3).collect::<Vec<_>>());
+    assert_eq!(
+        lines.collect::<Vec<_>>(),
+        [
+            ["default/blue-n1-10.0.0.0-28", "default/net", "14"],
+            ["default/blue-n2-10.0.1.0-24", "default/net", "254"],
+            ["default/10.9.0.0-16", "-", "65534"],
+        ]
+    );
+}
+
+/// Only people get colours, and only those who want them. `script` has a terminal.
+#[rstest]
+#[case::terminal(true, None, true)]
+#[case::terminal_of_one_who_wants_none(true, Some("1"), false)]
+#[case::empty_is_unset(true, Some(""), true)]
+#[case::pipe(false, None, false)]
+fn colours_are_for_terminals(
+    #[case] is_terminal: bool,
+    #[case] no_color: Option<&str>,
+    #[case] coloured: bool,
+) {
+    let file = dump(&shop());
+    let ipgc = assert_cmd::cargo::cargo_bin("ipgc");
+    let line = format!("{} pools -f {}", ipgc.display(), file.0.display());
+    let mut command = if is_terminal {
+        let mut command = std::process::Command::new("script");
+        command.args(["-qec", &line, "/dev/null"]);
+        command
+    } else {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &line]);
+        command
+    };
+    command
+        .env_remove("NO_COLOR")
+        .stdin(std::process::Stdio::null());
+    command.envs(no_color.map(|value| ("NO_COLOR", value)));
+    let output = command.output().unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert_says(&stdout, "default/net");
+    assert_eq!(stdout.contains("\x1b["), coloured, "{stdout:?}");
 }
 
 /// A row bears no time: its reservation does, if it is of the same pod.
