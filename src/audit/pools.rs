@@ -35,11 +35,11 @@ pub fn usage(
     let size = place.range.and_then(|range| handed_out(range, spans()));
     let size = size.map(limited);
     let parts = led.map(|led| parts(rows, place, led)).unwrap_or_default();
-    let takes = |address| {
+    let is_handed_out = |address| {
         let range = place.range;
         range.is_some_and(|range| hands_out(range, spans(), address))
     };
-    let taken = Split::of_rows(rows, takes);
+    let taken = Split::of_rows(rows, is_handed_out);
     counted.nodes.sort_unstable();
     PoolUsage {
         namespace: place.key.namespace.clone(),
