@@ -100,8 +100,8 @@
       told.setAttribute("aria-live", "off");
     };
     const at_of = (event) => buttons.indexOf(event.target);
-    // What scrolls below a mouse that rests is not asked for.
-    box.addEventListener("mousemove", (event) => (event.movementX || event.movementY) && event.target.show?.());
+    // Not `mouseover`: what scrolls below a mouse that rests is not asked for.
+    box.addEventListener("mousemove", (event) => event.target.show?.());
     box.addEventListener("mouseleave", () => kept?.show(kept.row));
     box.addEventListener("focusin", (event) => {
       if (at_of(event) < 0) return;
