@@ -68,20 +68,8 @@ pub fn write_pools(report: &Report, look: Look, writer: &mut impl io::Write) -> 
 }
 
 fn titles(look: Look) -> Vec<String> {
-    let all = [
-        "POOL",
-        "DEFINITION",
-        "SIZE",
-        "LIVE",
-        "HELD",
-        "STALE",
-        "UNKNOWN",
-        "FREE",
-        "FULL",
-        "OLDEST",
-        "WAITS",
-    ];
-    let mut all: Vec<_> = all.map(str::to_owned).into();
+    let all = "POOL DEFINITION SIZE LIVE HELD STALE UNKNOWN FREE FULL OLDEST WAITS";
+    let mut all: Vec<_> = all.split(' ').map(str::to_owned).collect();
     if look.wide {
         all.insert(1, "RANGE".to_owned());
     }
