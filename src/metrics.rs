@@ -145,6 +145,9 @@ fn sweep(vitals: &Vitals, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         "Addresses that a pool has to give out",
         sizes,
     )?;
+    let taken = pools().filter_map(|(name, pool)| pool.size.map(|_| ([name], pool.taken)));
+    let help = "Rows of the addresses that a pool has to give out";
+    gauges(encoder, "pool_taken", help, taken)?;
     let rows = pools().flat_map(|(name, pool)| {
         Word::ALL.map(|word| ([name, ("verdict", word.as_str())], pool.words.of(word)))
     });

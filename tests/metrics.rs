@@ -121,6 +121,7 @@ async fn a_pool_that_is_gone_is_gone_from_the_metrics() {
     scrape.lacks(&[
         "ipgc_pool_rows",
         "ipgc_pool_size",
+        "ipgc_pool_taken",
         "ipgc_oldest_stale_seconds",
     ]);
 }
@@ -242,18 +243,19 @@ async fn a_pool_without_a_range_may_have_any_row() {
 /// An address that one definition excludes, another one may give out. An address that all exclude, no pod gets.
 #[tokio::test(start_paused = true)]
 async fn the_size_of_a_pool_is_what_is_given_out_of_it() {
-    let server = running(&[(1, "web-0")]);
+    let server = running(&[(1, "web-0"), (130, "web-1")]);
     let ipam = json!({ "type": "whereabouts", "range": RANGE, "exclude": ["10.0.0.0/25"] });
     server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
     let bench = Bench::start(server).await;
     seconds(10).await;
     let size = || scraped(&bench).of_pool("ipgc_pool_size");
-    assert_eq!(size(), Some(127.0));
+    let taken = || scraped(&bench).of_pool("ipgc_pool_taken");
+    assert_eq!((size(), taken()), (Some(127.0), Some(1.0)));
     bench.put(fixtures::nad(NS, "part", "10.0.0.1-10.0.0.10/24"));
     let sliced = json!({ "type": "whereabouts", "range": "10.0.0.0/24", "node_slice_size": "/26", "network_name": "x" });
     bench.put(fixtures::nad_with_ipam(NS, "sliced", &sliced));
     seconds(400).await;
-    assert_eq!(size(), Some(137.0));
+    assert_eq!((size(), taken()), (Some(137.0), Some(2.0)));
     for name in ["net", "part"] {
         bench.delete(NADS, NS, name);
     }

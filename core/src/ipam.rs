@@ -12,7 +12,7 @@ use std::{collections::HashSet, net::IpAddr};
 
 use serde_json::{Value, error::Category};
 
-pub use self::span::{Span, handed_out};
+pub use self::span::{Span, handed_out, hands_out};
 use self::{conf::handed, given::Given};
 use crate::address::{Range, pool_name};
 
@@ -241,6 +241,7 @@ pub fn fault(error: &serde_json::Error) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::address::Offset;
     use proptest::prelude::*;
     use rstest::rstest;
 
@@ -378,7 +379,7 @@ mod tests {
     #[case::endless("::/0", &[("::/0", "ffff::/16")], Some((1 << 112) * 0xffff - 1))]
     #[case::two("10.0.0.0/31", &[("10.0.0.0/31", "")], None)]
     fn what_is_handed_out_is_counted_once(
-        #[case] range: &str,
+        #[case] text: &str,
         #[case] parts: &[(&str, &str)],
         #[case] count: Option<u128>,
     ) {
@@ -389,8 +390,14 @@ mod tests {
         let entries: Vec<_> = entries.collect();
         let config = serde_json::json!({ "type": "x", "ipam": { "type": "whereabouts", "ipRanges": entries } });
         let ipam = &parse(&config.to_string(), "net").unwrap()[0];
-        let range = Range::parse(range).unwrap();
+        let range = Range::parse(text).unwrap();
         assert_eq!(handed_out(range, &ipam.spans), count);
+        // A large range is counted only.
+        if !text.ends_with("/0") {
+            let all = (0..256).filter_map(|at| range.address_at(Offset(at)));
+            let handed = all.filter(|address| hands_out(range, &ipam.spans, *address));
+            assert_eq!(handed.count() as u128, count.unwrap_or(0));
+        }
     }
 
     #[rstest]

@@ -1,5 +1,7 @@
 // Dumps of clusters that do not exist: pools of many kinds of rows, with names that try to be more than text.
 const HOSTILE = `<img src=x onerror=alert(1)></script><script>alert(2)</script>`;
+// What a shell would run.
+export const COMMAND = "$(touch /tmp/pwn)";
 
 // Random numbers that are the same each time.
 const random = (seed) => () => {
@@ -55,6 +57,22 @@ export const dump = (pools, bits, most) => {
     const name = range.replace("/", "-");
     all.pools.push(object("whereabouts.cni.cncf.io/v1alpha1", "IPPool", "kube-system", name, { object: { spec: { range, allocations } } }));
   }
+  // A pool of nine addresses: old rows behind them, a reservation without a row, and whatever anybody may write.
+  const [range, namespace] = ["192.168.0.0/24", "team-0"];
+  const ipam = { type: "whereabouts", range, range_start: "192.168.0.1", range_end: "192.168.0.9" };
+  const config = JSON.stringify({ cniVersion: "1.0.0", name: "part", type: "macvlan", ipam });
+  all.definitions.push(object("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition", namespace, "part", { object: { spec: { config } } }));
+  const silent = { type: "Ready", status: "Unknown", lastTransitionTime: "2026-01-01T00:00:00Z" };
+  all.nodes.push(object("v1", "Node", undefined, COMMAND, { object: { status: { conditions: [silent] } } }));
+  const row = (name, ifname) => ({ id: hex(next, 64), podref: `${namespace}/${name}`, ifname });
+  const allocations = { 2: row("odd", COMMAND), [COMMAND]: row("gone", "net1") };
+  for (let offset = 100; offset < 160; offset++) allocations[offset] = row(`old-${offset}`, "net1");
+  const status = { phase: "Running", containerStatuses: [{ name: "c", state: { running: {} } }] };
+  all.pods.push(object("v1", "Pod", namespace, "odd", { metadata: {}, object: { spec: { nodeName: COMMAND }, status } }));
+  const lone = { spec: { podref: `${namespace}/lone`, ifname: "net1" } };
+  all.reservations.push(object("whereabouts.cni.cncf.io/v1alpha1", "OverlappingRangeIPReservation", "kube-system", "192.168.0.5", { object: lone }));
+  const part = { object: { spec: { range, allocations } } };
+  all.pools.push(object("whereabouts.cni.cncf.io/v1alpha1", "IPPool", "kube-system", "192.168.0.0-24", part));
   const { pods, nodes, definitions, reservations } = all;
   return { apiVersion: "v1", kind: "List", items: [...all.pools, ...reservations, ...pods, ...nodes, ...definitions] };
 };

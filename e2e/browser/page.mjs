@@ -5,7 +5,7 @@ import { chromium } from "playwright-core";
 import { execFileSync } from "node:child_process";
 import { mkdirSync, openSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
-import { dump } from "./dump.mjs";
+import { COMMAND, dump } from "./dump.mjs";
 
 const [ipgc, program, root] = process.argv.slice(2);
 const wrong = [];
@@ -52,6 +52,11 @@ const cluster = async (folder, list) => {
   }
   const pools = page.locator(".pool");
   check((await pools.count()) === report.pools.length, "each pool is there once");
+  const bars = await page.locator(".pool > summary > span:last-child").allTextContents();
+  report.pools.forEach((pool, at) => {
+    const taken = `${pool.size - pool.free} of ${pool.size} taken`;
+    check(bars[at] === taken, `${pool.name}: ${bars[at]} and not ${taken}`);
+  });
   const problems = await page.locator(".problem > summary").allTextContents();
   for (const problem of new Set(report.findings.map((it) => it.problem))) {
     const count = report.findings.filter((it) => it.problem === problem).length;
@@ -93,6 +98,37 @@ const cluster = async (folder, list) => {
     await match.click();
     check((await told.textContent()).includes(words), `${words} is not in ${await told.textContent()}`);
   }
+  // So is each address of a grid, and a reservation without a row by its owner.
+  const found = async (words, name) => {
+    await page.locator("#search").fill(words);
+    await page.locator("#matches button", { hasText: name }).first().click();
+    return told.locator("dt, dd").allTextContents();
+  };
+  const value = (all, name) => all[all.indexOf(name) + 1];
+  const states = {
+    "192.168.0.7": "free",
+    "192.168.0.99": "excluded",
+    "192.168.0.5": "reserved, unfenced",
+    "10.0.0.17": of.size <= 4096 ? "excluded" : "no row",
+  };
+  for (const [address, state] of Object.entries(states)) {
+    const all = await found(address, address);
+    const shown = [value(all, "address"), value(all, "state"), value(all, "command")].join(", ");
+    check(shown === `${address}, ${state}, ipgc explain ${address}`, `${address} is told as ${shown}`);
+  }
+  const lone = await found("team-0/lone", "192.168.0.5");
+  check(value(lone, "pod") === "team-0/lone" && value(lone, "why").includes("its pod is gone"), `a reservation says: ${lone}`);
+  check(value(lone, "since") === "2026-01-01T00:00:00Z" && lone.includes("what would change this"), `a reservation says: ${lone}`);
+  check((await page.locator("button.reserved.found").count()) === 1, "its cell is chosen");
+
+  // A command has no word that a shell would take for more than a name.
+  const expected = [["192.168.0.2", /^192\.168\.0\.2 /, "192.168.0.2"], [COMMAND, /^\$/, "kube-system/192.168.0.0-24"]];
+  for (const [words, name, subject] of expected) {
+    const command = value(await found(words, name), "command");
+    check(command === `ipgc explain ${subject}`, `${words} has the command ${command}`);
+  }
+  const commands = await page.locator("code").allTextContents();
+  check(!commands.some((it) => it.includes(COMMAND)), "a command of a finding has a foreign word");
   await page.locator("#search").fill("no such thing");
   check((await page.locator("#count").textContent()) === "0 addresses", "nothing is found of nothing");
   await page.locator("#search").fill("");

@@ -156,6 +156,14 @@ impl<'s> Assessor<'s> {
         self
     }
 
+    /// The objects that cannot be read, and the pools whose ranges cannot, by kind and name.
+    pub fn unreadable(&self) -> impl Iterator<Item = (Kind, String)> {
+        let all = self.snapshot.unreadable.iter();
+        let all = all.map(|it| (it.kind, it.name.clone()));
+        let pools = self.index.pools.iter().filter(|it| it.range.is_none());
+        all.chain(pools.map(|it| (Kind::IpPool, it.key.to_string())))
+    }
+
     /// Shows all rows, and then all reservations without a row.
     pub fn each(&self, mut show: impl FnMut(&Judged<'_>)) {
         for (pool, place) in self.snapshot.observed().zip(&self.index.pools) {
@@ -188,13 +196,21 @@ impl<'s> Assessor<'s> {
 
     /// So many seconds ago the reservation of a stale row was created.
     pub fn stale_seconds(&self, it: &Judged<'_>) -> Option<u64> {
-        let (place, address, _) = (it.place?, it.address?, it.stale()?);
-        let own = self
-            .snapshot
-            .reservations_of(&place.key.namespace, &place.networks, address)
-            .find(|(_, reserved)| reserved.owner() == it.owner())?;
-        let age = self.present?.duration_since(own.1.created?);
+        let age = self.present?.duration_since(self.stale_since(it)?);
         u64::try_from(age.as_secs()).ok()
+    }
+
+    /// When a reservation was created, or that of a stale row.
+    pub fn stale_since(&self, it: &Judged<'_>) -> Option<Timestamp> {
+        if let Item::Reservation(reserved, _) = it.item {
+            return reserved.created;
+        }
+        let (place, address, _) = (it.place?, it.address?, it.stale()?);
+        self.snapshot
+            .reservations_of(&place.key.namespace, &place.networks, address)
+            .find(|(_, reserved)| reserved.owner() == it.owner())?
+            .1
+            .created
     }
 
     /// The reservations without a row.

@@ -9,7 +9,7 @@ use std::{
 use ipgc_core::{
     address::{Range, pool_name},
     definitions::{self, may_be_of},
-    ipam::{Ipam, Span, handed_out},
+    ipam::{Ipam, Span, handed_out, hands_out},
 };
 
 use super::index::Place;
@@ -32,17 +32,10 @@ pub struct Led<'s> {
     parts: Vec<(&'s str, Option<&'s Span>)>,
 }
 
-/// Whether an address of its range is in this part of it.
-pub fn is_within(span: &Span, address: IpAddr) -> bool {
-    span.first.is_none_or(|first| first <= address)
-        && span.last.is_none_or(|last| address <= last)
-        && !span.excluded.iter().any(|it| it.contains(address))
-}
-
 impl<'s> Led<'s> {
-    /// How many addresses of a range are handed out at the most.
-    pub fn size(&self, range: Range) -> Option<u128> {
-        handed_out(range, self.parts.iter().filter_map(|(_, span)| *span))
+    /// The parts of the range that they hand out; of a slice none.
+    pub fn spans(&self) -> impl Iterator<Item = &'s Span> {
+        self.parts.iter().filter_map(|(_, span)| *span)
     }
 
     /// The definitions, each once.
@@ -60,7 +53,7 @@ impl<'s> Led<'s> {
     /// The parts of several addresses that are not all that is handed out, each with its size, and the definitions that
     /// hand it out.
     pub fn parts(&self, range: Range) -> Vec<(&'s Span, u128, Vec<&'s str>)> {
-        let whole = self.size(range);
+        let whole = handed_out(range, self.spans());
         let mut all = Vec::<(&Span, u128, Vec<&str>)>::new();
         for (definition, span) in &self.parts {
             let Some(span) = *span else { continue };
@@ -90,27 +83,13 @@ impl<'s> Led<'s> {
             .all(|(_, span)| span.is_some_and(leaves_out))
     }
 
-    /// Whether a definition hands out this address.
-    pub fn hands_out(&self, range: Range, address: IpAddr) -> bool {
-        self.of_address(range, address).next().is_some()
-    }
-
     /// The definitions that hand out this address.
     pub fn handing_out(&self, range: Range, address: IpAddr) -> Vec<&'s str> {
-        let mut names: Vec<_> = self.of_address(range, address).collect();
+        let parts = self.parts.iter();
+        let parts = parts.filter(|(_, span)| hands_out(range, *span, address));
+        let mut names: Vec<_> = parts.map(|(definition, _)| *definition).collect();
         names.dedup();
         names
-    }
-
-    /// The definition of each part that has this address.
-    fn of_address(&self, range: Range, address: IpAddr) -> impl Iterator<Item = &'s str> {
-        let (lowest, highest) = range.first_and_last();
-        let is_usable = range.contains(address) && address != lowest && address != highest.0;
-        let parts = self
-            .parts
-            .iter()
-            .filter(move |(_, span)| is_usable && span.is_none_or(|span| is_within(span, address)));
-        parts.map(|(definition, _)| *definition)
     }
 }
 

@@ -100,17 +100,20 @@ impl Split {
     }
 }
 
-/// How many cells of a bar each sign has, the free addresses last. A sign that stands for a row at all has one cell at least.
+/// How many cells of a bar each sign has, the free addresses last. A sign that
+/// stands for a row at all has one cell at least; nothing has a bar of no cells.
 pub fn bar(usage: &PoolUsage, width: usize) -> Vec<(Sign, usize)> {
-    let rows = usage.split.rows() as u128;
-    let Some(size) = usage.size.map(|size| u128::from(size).max(rows).max(1)) else {
+    let filling = usage.filling();
+    let rows = filling.rows() as u128;
+    let size = u128::from(usage.size.unwrap_or(0)).max(rows);
+    if size == 0 {
         return Vec::new();
-    };
+    }
     let cells = |count: usize| {
         let share = (count as u128 * width as u128).div_ceil(size);
         usize::try_from(share).unwrap_or(width)
     };
-    let mut bar: Vec<_> = usage.split.signs().into_iter().collect();
+    let mut bar: Vec<_> = filling.signs().into_iter().collect();
     for (_, count) in &mut bar {
         *count = cells(*count);
     }

@@ -141,7 +141,7 @@ fn audit_all(assessor: &Assessor<'_>, made: String) -> Report {
     findings.sort_unstable_by(order);
     pools.sort_by_key(|pool| {
         let size = pool.size.unwrap_or(u64::MAX).max(1);
-        Reverse(u128::from(u64::MAX) * pool.split.rows() as u128 / u128::from(size))
+        Reverse(u128::from(u64::MAX) * pool.filling().rows() as u128 / u128::from(size))
     });
     Report {
         version: REPORT_VERSION,
@@ -217,6 +217,7 @@ impl Audit<'_> {
             }
         }
         let findings = &mut self.findings;
+        findings.extend(pools::without_range(place, pool));
         findings.extend(pools::slice_of_several_nodes(assessor, place));
         let led = assessor.led(place);
         let usage = pools::usage(place, led, &rows, counted);
@@ -279,7 +280,6 @@ impl Audit<'_> {
     }
 
     fn notes(&self, rows: usize) -> Vec<String> {
-        let blind = self.assessor.blind.len();
         let snapshot = self.assessor.snapshot;
         let mut notes = snapshot.notes.clone();
         notes.extend(
@@ -296,10 +296,14 @@ impl Audit<'_> {
                 words::names(&hidden)
             ));
         }
-        if blind > 0 {
+        let pools = self.assessor.unreadable();
+        let pools = pools.filter(|(kind, _)| *kind == Kind::IpPool);
+        let pools: Vec<_> = pools.map(|(_, name)| name).collect();
+        if !pools.is_empty() {
             notes.push(format!(
-                "in {blind} namespaces a pool cannot be read: reservations without a row, addresses in use without a row and \
-                 missing reservations are not looked for there"
+                "reservations without a row, addresses in use without a row and missing reservations are not looked for in the \
+                 namespaces of these pools, which cannot be read: {}",
+                words::names(&pools)
             ));
         }
         let all = snapshot.nodes.iter();

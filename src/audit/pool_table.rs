@@ -68,11 +68,8 @@ pub fn write_pools(report: &Report, look: Look, writer: &mut impl io::Write) -> 
 }
 
 fn titles(look: Look) -> Vec<String> {
-    let all = [
-        "POOL", "NETWORK", "SIZE", "LIVE", "HELD", "STALE", "UNKNOWN", "FREE", "FULL", "OLDEST",
-        "WAITS",
-    ];
-    let mut all: Vec<_> = all.map(str::to_owned).into();
+    let all = "POOL DEFINITION SIZE LIVE HELD STALE UNKNOWN FREE FULL OLDEST WAITS";
+    let mut all: Vec<_> = all.split(' ').map(str::to_owned).collect();
     if look.wide {
         all.insert(1, "RANGE".to_owned());
     }
@@ -101,6 +98,7 @@ fn as_usage(part: &PartUsage) -> PoolUsage {
         size: Some(part.size),
         free: Some(part.size.saturating_sub(part.split.rows() as u64)),
         split: part.split,
+        taken: part.split,
         ..PoolUsage::default()
     }
 }

@@ -4,9 +4,9 @@ use std::{fmt, net::IpAddr};
 
 use ipgc_core::{
     evidence::Policy,
-    ipam::handed_out,
+    ipam::{handed_out, hands_out},
     judge::Word,
-    pool::PoolKey,
+    pool::{ObservedPool, PoolKey},
     routes::{Slice, slice_pools},
 };
 use kube::api::Preconditions;
@@ -14,7 +14,7 @@ use kube::api::Preconditions;
 use super::{
     NODES,
     assess::{Assessor, Judged},
-    definitions::{Definitions, Led, is_within},
+    definitions::{Definitions, Led},
     index::Place,
     report::{Finding, PartUsage, PoolUsage, Problem, Source, Split},
     words,
@@ -31,26 +31,23 @@ pub fn usage(
     rows: &[(IpAddr, Word)],
     mut counted: PoolUsage,
 ) -> PoolUsage {
-    let size = |range| match led {
-        Some(led) => led.size(range),
-        None => handed_out(range, None),
-    };
-    let size = place.range.and_then(size).map(limited);
+    let spans = || led.into_iter().flat_map(Led::spans);
+    let size = place.range.and_then(|range| handed_out(range, spans()));
+    let size = size.map(limited);
     let parts = led.map(|led| parts(rows, place, led)).unwrap_or_default();
-    let taken = place.range.map_or(0, |range| {
-        let taken = rows.iter().filter(|(address, _)| match led {
-            Some(led) => led.hands_out(range, *address),
-            None => range.contains(*address),
-        });
-        taken.count() as u64
-    });
+    let is_handed_out = |address| {
+        let range = place.range;
+        range.is_some_and(|range| hands_out(range, spans(), address))
+    };
+    let taken = Split::of_rows(rows, is_handed_out);
     counted.nodes.sort_unstable();
     PoolUsage {
         namespace: place.key.namespace.clone(),
         name: place.key.name.clone(),
         range: place.range.map(|range| range.to_string()),
         size,
-        free: size.map(|size| size.saturating_sub(taken)),
+        free: size.map(|size| size.saturating_sub(taken.rows() as u64)),
+        taken,
         definitions: led.map(Led::definitions).unwrap_or_default(),
         parts,
         ..counted
@@ -62,6 +59,14 @@ fn limited(count: u128) -> u64 {
 }
 
 impl PoolUsage {
+    /// The rows that fill it: those that take room and, where there is none, all.
+    pub(super) fn filling(&self) -> Split {
+        match self.size {
+            None | Some(0) => self.split,
+            Some(_) => self.taken,
+        }
+    }
+
     /// Counts a row, for what it waits, and since when its address is taken if it is stale.
     pub(super) fn count(&mut self, it: &Judged<'_>, assessor: &Assessor<'_>) {
         *self.split.of(it.verdict.word()) += 1;
@@ -83,10 +88,7 @@ fn parts(rows: &[(IpAddr, Word)], place: &Place, led: &Led<'_>) -> Vec<PartUsage
     };
     let parts = led.parts(range).into_iter();
     let parts = parts.map(|(span, size, names)| {
-        let mut split = Split::default();
-        for (address, word) in rows {
-            *split.of(*word) += usize::from(range.contains(*address) && is_within(span, *address));
-        }
+        let split = Split::of_rows(rows, |address| hands_out(range, [span], address));
         PartUsage {
             definitions: names.into_iter().map(str::to_owned).collect(),
             first: span.first.map(|it| it.to_string()),
@@ -99,6 +101,15 @@ fn parts(rows: &[(IpAddr, Word)], place: &Place, led: &Led<'_>) -> Vec<PartUsage
 }
 
 impl Split {
+    /// Those rows whose addresses are wanted.
+    fn of_rows(rows: &[(IpAddr, Word)], is_wanted: impl Fn(IpAddr) -> bool) -> Self {
+        let mut split = Self::default();
+        for (_, word) in rows.iter().filter(|(address, _)| is_wanted(*address)) {
+            *split.of(*word) += 1;
+        }
+        split
+    }
+
     /// The count of this word.
     pub fn of(&mut self, word: Word) -> &mut usize {
         match word {
@@ -155,20 +166,15 @@ fn is_nearly_full(rows: u128, size: u128) -> bool {
 
 /// The finding about a range that is nearly full. A range of single addresses is full by design.
 pub fn nearly_full(place: &Place, usage: &PoolUsage, led: Option<&Led<'_>>) -> Option<Finding> {
-    let (size, free) = usage.size.zip(usage.free)?;
-    let split = usage.split;
-    // A range of which nothing is handed out is full.
-    let rows = match size {
-        0 => split.rows() as u64,
-        _ => size - free,
-    };
+    let (size, split) = (usage.size?, usage.filling());
+    let rows = split.rows();
     if led
         .zip(place.range)
         .is_some_and(|(led, range)| led.is_of_single_addresses(range))
     {
         return None;
     }
-    is_nearly_full(rows.into(), size.into()).then(|| {
+    is_nearly_full(rows as u128, size.into()).then(|| {
         let first = if split.unreported > 0 {
             "; see first to the findings unreported, each of which says what frees it"
         } else {
@@ -220,6 +226,13 @@ pub fn statics(definitions: &Definitions<'_>, place: &Place, led: &Led<'_>) -> V
         Some(finding)
     });
     clashing.collect()
+}
+
+/// The finding about a pool whose range cannot be read. Where it has rows, they say so.
+pub fn without_range(place: &Place, pool: &ObservedPool) -> Option<Finding> {
+    let detail = "the range of this pool is missing, or not a CIDR";
+    (place.range.is_none() && pool.rows().is_empty())
+        .then(|| about(Problem::Unreadable, &place.key, detail.to_owned()))
 }
 
 /// The finding about a pool that is one node's slice by its name, and not by its rows.

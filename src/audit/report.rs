@@ -98,6 +98,8 @@ pub struct PoolUsage {
     /// Its rows.
     #[serde(flatten)]
     pub split: Split,
+    /// The rows of addresses that are handed out: only they take room.
+    pub taken: Split,
     /// The network attachment definitions that lead to it, as `namespace/name`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub definitions: Vec<String>,

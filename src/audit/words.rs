@@ -66,6 +66,11 @@ fn are_names(texts: &[&str]) -> bool {
     })
 }
 
+/// What explains a pool, if its names are some.
+pub fn explain_pool(namespace: &str, name: &str) -> Option<String> {
+    are_names(&[namespace, name]).then(|| format!("ipgc explain {namespace}/{name}"))
+}
+
 /// The statement that nodes run no sandboxes, if their names are some.
 pub fn declare_empty(nodes: &[Box<str>]) -> Option<String> {
     let named = match nodes {

@@ -11,7 +11,7 @@ use crate::audit::explain::{explain, report::Explanation, text};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// An address, NAMESPACE/POD, a pool, or node/NAME
+    /// An address, NAMESPACE/POD, a pool or its range, or node/NAME
     #[arg(add = Wanted::All.completer())]
     subject: String,
 

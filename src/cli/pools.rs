@@ -47,10 +47,10 @@ pub struct Args {
 
 const EXAMPLES: &str = "\
 The fullest pool comes first, and below it the parts of its range that some definitions hand out. HELD counts unreported
-and unfenced rows. OLDEST is the age of the oldest reservation of a stale or unfenced row; only a running ipgc knows how
-long the row has been stale (its metric ipgc_oldest_stale_seconds). WAITS is the time until an ipgc that starts now would
-have freed the last stale row, and the nodes that hold rows. -o json and yaml are the report of ipgc audit without its
-findings.
+and unfenced rows. FREE, FULL and USE leave out rows of addresses that nothing hands out. OLDEST is the age of the oldest
+reservation of a stale or unfenced row; only a running ipgc knows how long the row has been stale (its metric
+ipgc_oldest_stale_seconds). WAITS is the time until an ipgc that starts now would have freed the last stale row, and the
+nodes that hold rows. -o json and yaml are the report of ipgc audit without its findings.
 
 Exit code: 0 printed, 2 error
 

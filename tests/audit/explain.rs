@@ -163,6 +163,8 @@ fn a_pod_is_explained_whether_it_is_there_or_not() {
 #[rstest]
 #[case(POOL)]
 #[case("default/10.0.0.0-24")]
+#[case(RANGE)]
+#[case("10.0.0.7/24")]
 fn of_a_pool_what_does_not_live_is_shown(#[case] name: &str) {
     let explanation = ask(&outage(), name).unwrap();
     let split = explanation.split.unwrap();
@@ -171,6 +173,12 @@ fn of_a_pool_what_does_not_live_is_shown(#[case] name: &str) {
         (1, 0, 2, 0)
     );
     assert_eq!(addresses(&explanation), ["10.0.0.2", "10.0.0.3"]);
+}
+
+#[test]
+fn a_range_of_no_pool_is_no_pod() {
+    let says = "it is a range, and no pool has it";
+    assert_ends(&ask(&outage(), "10.9.0.0/24").unwrap_err(), says);
 }
 
 #[test]

@@ -22,13 +22,93 @@ fn pools_are_lines_with_bars() {
         stdout,
         format!(
             "\
-POOL                  NETWORK       SIZE   LIVE   HELD   STALE   UNKNOWN   FREE   FULL   OLDEST   WAITS   USE
+POOL                  DEFINITION    SIZE   LIVE   HELD   STALE   UNKNOWN   FREE   FULL   OLDEST   WAITS   USE
 default/10.0.0.0-24   default/net   254    1      0      1       0         252    0%     0s       3m30s   {bar}
 
 █ live, ▓ held, ▒ stale, ? unknown, · free
 "
         )
     );
+}
+
+/// A range of two has no size, and its rows are all of its bar.
+#[test]
+fn rows_of_a_pool_without_a_size_have_a_bar() {
+    let server = server();
+    let pool = fixtures::pool(NS, "10.9.0.0/31");
+    server.put(pool.row_of(1, "default/gone"));
+    let file = dump(&server);
+    let (_, stdout, _) = asked(&file, &["pools"]);
+    let line: Vec<_> = stdout.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(line[2], "-", "{stdout}");
+    assert_eq!(line.last().unwrap().trim_matches('▒'), "", "{stdout}");
+    let (_, page, _) = asked(&file, &["audit", "-o", "html"]);
+    assert_says(&page, "<span>1 rows</span>");
+}
+
+/// The fullest comes first, by the share of what it hands out, and a slice of a node is a line as any.
+#[test]
+fn the_fullest_pool_is_the_first() {
+    let server = bare();
+    put_second_node(&server, true);
+    put_slices(&server, &[("n1", "10.0.0.0/28"), ("n2", "10.0.1.0/24")]);
+    let slice = |node: &str, range: &str| {
+        let name = format!("blue-{node}-{}", range.replace('/', "-"));
+        fixtures::pool(NS, range).name(&name)
+    };
+    // A share of one of 14, two of 254, and three of 65,534.
+    server.put(
+        slice("n2", "10.0.1.0/24")
+            .row_of(1, "default/a")
+            .row_of(2, "default/b"),
+    );
+    server.put(slice("n1", "10.0.0.0/28").row_of(1, "default/c"));
+    let pool = fixtures::pool(NS, "10.9.0.0/16");
+    server.put((1..=3).fold(pool, |pool, at| pool.row_of(at, "default/d")));
+    let (_, stdout, _) = asked(&dump(&server), &["pools"]);
+    let lines = stdout.lines().skip(1).take(3);
+    let lines = lines.map(|line| line.split_whitespace().take(3).collect::<Vec<_>>());
+    assert_eq!(
+        lines.collect::<Vec<_>>(),
+        [
+            ["default/blue-n1-10.0.0.0-28", "default/net", "14"],
+            ["default/blue-n2-10.0.1.0-24", "default/net", "254"],
+            ["default/10.9.0.0-16", "-", "65534"],
+        ]
+    );
+}
+
+/// Only people get colours, and only those who want them. `script` has a terminal.
+#[rstest]
+#[case::terminal(true, None, true)]
+#[case::terminal_of_one_who_wants_none(true, Some("1"), false)]
+#[case::empty_is_unset(true, Some(""), true)]
+#[case::pipe(false, None, false)]
+fn colours_are_for_terminals(
+    #[case] is_terminal: bool,
+    #[case] no_color: Option<&str>,
+    #[case] coloured: bool,
+) {
+    let file = dump(&shop());
+    let ipgc = assert_cmd::cargo::cargo_bin("ipgc");
+    let line = format!("{} pools -f {}", ipgc.display(), file.0.display());
+    let mut command = if is_terminal {
+        let mut command = std::process::Command::new("script");
+        command.args(["-qec", &line, "/dev/null"]);
+        command
+    } else {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &line]);
+        command
+    };
+    command
+        .env_remove("NO_COLOR")
+        .stdin(std::process::Stdio::null());
+    command.envs(no_color.map(|value| ("NO_COLOR", value)));
+    let output = command.output().unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert_says(&stdout, "default/net");
+    assert_eq!(stdout.contains("\x1b["), coloured, "{stdout:?}");
 }
 
 /// A row bears no time: its reservation does, if it is of the same pod.
@@ -119,10 +199,10 @@ fn a_bar_shows_all_that_there_is(
         ..PoolUsage::default()
     };
     [
-        usage.split.live,
-        usage.split.unfenced,
-        usage.split.stale,
-        usage.split.unknown,
+        usage.taken.live,
+        usage.taken.unfenced,
+        usage.taken.stale,
+        usage.taken.unknown,
     ] = rows;
     let cells = bar(&usage, 10);
     assert_eq!(
@@ -205,21 +285,48 @@ fn each_range_has_a_picture_or_none(#[case] range: &str, #[case] offset: u64) {
     }
 }
 
-/// What no definition hands out takes no room, and a large grid shows it.
-#[test]
-fn rows_outside_of_what_is_handed_out_take_no_room() {
+/// Nor do rows of the first and the last address, whatever leads to the pool.
+#[rstest]
+#[case::of_a_part(Some(("10.0.0.1", "10.0.0.9")), &[2, 100, 101, 102, 103, 104, 105, 106, 107, 108], 9, 1, "11%")]
+#[case::all_but_the_edges(None, &[0, 2, 255], 254, 1, "0%")]
+fn rows_outside_of_what_is_handed_out_take_no_room(
+    #[case] part: Option<(&str, &str)>,
+    #[case] rows: &[u64],
+    #[case] size: u64,
+    #[case] taken: u64,
+    #[case] full: &str,
+) {
     let server = bare();
-    let keys = json!({ "range": RANGE, "range_start": "10.0.0.1", "range_end": "10.0.0.9" });
-    define(&server, "net", &keys);
-    server.put(
-        fixtures::pool(NS, RANGE)
-            .row_of(2, "default/a")
-            .row_of(100, "default/b"),
+    if let Some((first, last)) = part {
+        let keys = json!({ "range": RANGE, "range_start": first, "range_end": last });
+        define(&server, "net", &keys);
+    }
+    let pool = fixtures::pool(NS, RANGE);
+    let add = |pool: fixtures::PoolBuilder, offset: &u64| pool.row_of(*offset, "default/gone");
+    server.put(rows.iter().fold(pool, add));
+    let file = dump(&server);
+    let (_, stdout, _) = asked(&file, &["audit", "-o", "json"]);
+    let report: Report = serde_json::from_str(&stdout).unwrap();
+    let pool = &report.pools[0];
+    assert_eq!((pool.size, pool.free), (Some(size), Some(size - taken)));
+    assert_eq!(
+        (pool.split.stale, pool.taken.stale as u64),
+        (rows.len(), taken)
     );
-    let (_, stdout, _) = asked(&dump(&server), &["pools", "-o", "json"]);
-    let pools: Value = serde_json::from_str(&stdout).unwrap();
-    let pool = &pools["pools"][0];
-    assert_eq!((&pool["size"], &pool["free"]), (&json!(9), &json!(8)));
+    assert!(!kinds_of(&report).contains(&Problem::NearlyFull));
+    let (_, page, _) = asked(&file, &["audit", "-o", "html"]);
+    assert_says(&page, &format!("<span>{taken} of {size} taken</span>"));
+    let (_, stdout, _) = asked(&file, &["pools"]);
+    let line = stdout.lines().nth(1).unwrap();
+    assert_says(line, full);
+    let bar = line.split_whitespace().last().unwrap();
+    assert_says(bar, "▒·");
+}
+
+/// A large grid shows what no definition hands out.
+#[test]
+fn a_large_grid_shows_what_is_excluded() {
+    let server = bare();
     let excluded = json!({ "range": "10.4.0.0/16", "exclude": ["10.4.128.0/17"] });
     define(&server, "large", &excluded);
     server.put(fixtures::pool(NS, "10.4.0.0/16"));
@@ -227,6 +334,72 @@ fn rows_outside_of_what_is_handed_out_take_no_room() {
     let explained: Value = serde_json::from_str(&stdout).unwrap();
     let cells = explained["grids"][0]["cells"].as_str().unwrap();
     assert_eq!(cells.matches('×').count(), 2048);
+}
+
+/// What the script of a page reads.
+fn data_of(page: &str) -> Value {
+    let (_, rest) = page.split_once("id=data>").unwrap();
+    let (data, _) = rest.split_once("</script>").unwrap();
+    serde_json::from_str(data).unwrap()
+}
+
+/// The row of the page that has this text, with the texts that it names.
+fn told_of(data: &Value, words: &str) -> Vec<Value> {
+    let pools = data["pools"].as_array().unwrap().iter();
+    let mut rows = pools.flat_map(|it| it["rows"].as_array().unwrap());
+    let row = rows.find(|row| row[1] == words || row[2] == words);
+    let cells = row.unwrap().as_array().unwrap().iter().enumerate();
+    let cells = cells.map(|(at, cell)| match cell.as_u64() {
+        Some(text) if (3..9).contains(&at) => data["texts"][usize::try_from(text).unwrap()].clone(),
+        _ => cell.clone(),
+    });
+    cells.collect()
+}
+
+/// A reservation without a row is told as a row is, since it was made; so is a stale row, by its reservation.
+#[test]
+fn the_page_tells_of_reservations_and_since_when() {
+    let server = shop();
+    reserve(&server, "10.0.0.5", "default/lone");
+    for address in ["10.0.0.2", "10.0.0.5"] {
+        server.edit("overlappingrangeipreservations", NS, address, |it| {
+            it["metadata"]["creationTimestamp"] = "2025-12-24T00:00:00Z".into();
+        });
+    }
+    let (_, page, _) = asked(&dump(&server), &["audit", "-o", "html"]);
+    let data = data_of(&page);
+    let of = |words: &str, state: &str, sign: &str| {
+        let row = told_of(&data, words);
+        let shown = [&row[4], &row[5], &row[8]];
+        assert_eq!(shown, ["2025-12-24T00:00:00Z", state, sign], "{row:?}");
+        assert_begins(row[6].as_str().unwrap(), "its pod is gone");
+        assert_says(row[7].as_str().unwrap(), "held again if");
+    };
+    of("default/gone", "stale", "stale");
+    of("default/lone", "reserved, stale", "reserved");
+}
+
+/// A command has an address, or a name that a shell takes for a name.
+#[test]
+fn the_page_has_no_command_with_foreign_words() {
+    const EVIL: &str = "$(touch /tmp/pwn)";
+    let server = shop();
+    let evil = fixtures::pool("other", "10.9.0.0/24").name("a;reboot");
+    server.put(evil);
+    server.edit("ippools", NS, POOL, |pool| {
+        pool["spec"]["allocations"][EVIL] = fixtures::row("c1", "default/gone", "net1");
+    });
+    let (_, page, _) = asked(&dump(&server), &["audit", "-o", "html"]);
+    let data = data_of(&page);
+    assert_eq!(told_of(&data, EVIL)[9], 0, "it has no address");
+    assert_eq!(told_of(&data, "10.0.0.2")[9], 1);
+    let mut pools = data["pools"].as_array().unwrap().iter();
+    let mut command_of = |name: &str| &pools.find(|it| it["name"] == name).unwrap()["command"];
+    assert_eq!(
+        command_of("default/10.0.0.0-24"),
+        "ipgc explain default/10.0.0.0-24"
+    );
+    assert_eq!(command_of("other/a;reboot"), &Value::Null);
 }
 
 /// The page needs nothing from elsewhere, and what others wrote is text in it. A real browser opens it in `.ci/run`.
@@ -249,9 +422,7 @@ fn the_page_is_alone_and_escapes() {
         assert!(!page.contains(foreign), "{foreign}");
     }
     assert_eq!(page.matches("<script").count(), 2);
-    let (_, rest) = page.split_once("id=data>").unwrap();
-    let (data, _) = rest.split_once("</script>").unwrap();
-    let data: Value = serde_json::from_str(data).unwrap();
+    let data = data_of(&page);
     let pools = data["pools"].as_array().unwrap();
     let rows: Vec<_> = pools
         .iter()

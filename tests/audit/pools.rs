@@ -31,6 +31,39 @@ async fn a_pool_that_cannot_be_read_stands_alone_and_hides_no_row() {
     );
 }
 
+/// Of a pool that cannot be read, whether all of it or its range, each command tells the name.
+#[rstest]
+#[case::range_is_a_number("/range", json!(5), "invalid type: integer `5`")]
+#[case::range_is_a_text("/range", json!("zzz"), "the range of this pool is missing, or not a CIDR")]
+#[case::no_range("", json!({}), "the range of this pool is missing, or not a CIDR")]
+fn a_pool_that_cannot_be_read_is_named(
+    #[case] place: &str,
+    #[case] value: Value,
+    #[case] says: &str,
+) {
+    let server = live_one();
+    server.put(fixtures::pool(NS, "10.9.0.0/24"));
+    let mut dump = dump_of(&server, &Kind::ALL);
+    let mut items = dump["items"].as_array_mut().unwrap().iter_mut();
+    let pool = items
+        .find(|it| it["metadata"]["name"] == "10.9.0.0-24")
+        .unwrap();
+    *pool["spec"].pointer_mut(place).unwrap() = value;
+    let file = File::new(dump.to_string());
+    let path = file.0.to_str().unwrap();
+    let (code, stdout, _) = ipgc(&["audit", "-f", path, "-o", "json", "--pool", "10.9.0.0-24"]);
+    let report: Report = serde_json::from_str(&stdout).unwrap();
+    let finding = with(Problem::Unreadable, &report)[0];
+    assert_eq!((code, finding.pool.as_deref()), (1, Some("10.9.0.0-24")));
+    assert_says(&finding.detail, says);
+    for args in [["pools", "10.9.0.0-24"], ["pools", POOL], ["explain", POOL]] {
+        let (code, stdout, stderr) = ipgc(&[args[0], args[1], "-f", path]);
+        assert_eq!(code, 0, "{stderr}");
+        let note = stdout.lines().filter(|line| line.starts_with("note: "));
+        assert_ends(&note.collect::<String>(), "default/10.9.0.0-24");
+    }
+}
+
 #[tokio::test]
 async fn a_pool_that_no_definition_leads_to_may_be_removed_once_it_is_empty() {
     let server = live_one();

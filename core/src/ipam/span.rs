@@ -39,6 +39,13 @@ impl Span {
             excluded,
         }
     }
+
+    /// Whether an address of its range is in this part of it.
+    pub fn has(&self, address: IpAddr) -> bool {
+        self.first.is_none_or(|first| first <= address)
+            && self.last.is_none_or(|last| address <= last)
+            && !self.excluded.iter().any(|it| it.contains(address))
+    }
 }
 
 /// The numbers of the first and the last address of a range that whereabouts gives out.
@@ -50,6 +57,20 @@ fn usable(range: Range) -> (u128, u128) {
 fn ends(range: Range) -> (u128, u128) {
     let (first, Reverse(last)) = range.first_and_last();
     (number(first), number(last))
+}
+
+/// Whether whereabouts hands out this address, as one of the parts of a range or, without parts, of all of it. A row of
+/// another address takes no room.
+pub fn hands_out<'s>(
+    range: Range,
+    spans: impl IntoIterator<Item = &'s Span>,
+    address: IpAddr,
+) -> bool {
+    let (lowest, highest) = usable(range);
+    let mut spans = spans.into_iter().peekable();
+    range.contains(address)
+        && (lowest..=highest).contains(&number(address))
+        && (spans.peek().is_none() || spans.any(|span| span.has(address)))
 }
 
 /// How many addresses of a range are handed out at the most by these parts of it; by none, all of it is. None where

@@ -303,7 +303,8 @@ fn alerts_fire_when_they_should_and_only_then() {
 #[rstest]
 #[case::threshold("ratio > 0.9\n", "ratio > 0.95\n")]
 #[case::patience("for: 3h", "for: 5h")]
-#[case::one_replica("max by (pool, verdict) ", "")]
+#[case::one_replica("max by (pool) (ipgc_pool_taken)", "sum by (pool) (ipgc_pool_taken)")]
+#[case::all_rows("max by (pool) (ipgc_pool_taken) ", "sum by (pool) (ipgc_pool_rows) ")]
 #[case::any_leader("ipgc_leader == 1", "ipgc_leader")]
 #[case::last_hours_alone(
     "deriv(pool:ipgc_used:ratio[3h] offset 3h)",

@@ -16,8 +16,13 @@ mod text;
 use std::net::IpAddr;
 
 use ipgc_core::{
-    address::may_reserve, evidence::Policy, judge::Word, names::Reading, node::NodeState,
-    pod::PodState, podref::PodRef,
+    address::{Range, may_reserve},
+    evidence::Policy,
+    judge::Word,
+    names::Reading,
+    node::NodeState,
+    pod::PodState,
+    podref::PodRef,
 };
 
 pub use self::text::text;
@@ -43,7 +48,7 @@ pub(super) fn why(assessor: &Assessor<'_>, it: &Judged<'_>) -> (String, String) 
     )
 }
 
-/// Explains an address, `node/NAME`, a pod as `namespace/name`, or a pool, by its name or by `namespace/name`.
+/// Explains an address, `node/NAME`, a pod as `namespace/name`, or a pool, by its name, its range or `namespace/name`.
 ///
 /// # Errors
 /// One line, when nothing is known of it.
@@ -68,6 +73,13 @@ pub fn explain(
     })
 }
 
+/// Whether these words name a pool, or are its range.
+fn is_asked(words: &str, place: &Place) -> bool {
+    let is_range = |range| place.range.is_some_and(|its| its.masked() == range);
+    let asked = Range::parse(words).map(Range::masked);
+    is_named(words, &place.key.namespace, &place.key.name) || asked.is_ok_and(is_range)
+}
+
 impl Assessor<'_> {
     fn empty(&self, subject: String, kind: SubjectKind) -> Explanation {
         Explanation {
@@ -84,16 +96,16 @@ impl Assessor<'_> {
         let snapshot = self.snapshot;
         let mut notes = snapshot.notes.clone();
         notes.extend(snapshot.gap());
-        notes.extend(self.unreadable());
+        notes.extend(self.note_of_unreadable());
         let pools = self.index.pools.iter();
         notes.extend(pools.filter_map(Place::note_of_exemption));
         notes
     }
 
-    /// The note about objects that cannot be read.
-    fn unreadable(&self) -> Option<String> {
-        let all = self.snapshot.unreadable.iter();
-        let names = all.map(|it| format!("{} {}", it.kind.type_of().1, it.name));
+    /// The note about what cannot be read.
+    fn note_of_unreadable(&self) -> Option<String> {
+        let all = self.unreadable();
+        let names = all.map(|(kind, name)| format!("{} {name}", kind.type_of().1));
         let names: Vec<_> = names.collect();
         (!names.is_empty())
             .then(|| format!("what cannot be read may say more: {}", words::names(&names)))
@@ -107,7 +119,7 @@ impl Assessor<'_> {
                 all.push(format!("the input has no {kind}"));
             }
         }
-        all.extend(self.unreadable());
+        all.extend(self.note_of_unreadable());
         all.join("; ")
     }
 
@@ -183,13 +195,12 @@ impl Assessor<'_> {
     }
 
     fn explain_name(&self, name: &str) -> Result<Explanation, String> {
-        let is_it = |place: &Place| is_named(name, &place.key.namespace, &place.key.name);
-        if self.index.pools.iter().any(is_it) {
+        if self.index.pools.iter().any(|place| is_asked(name, place)) {
             return Ok(self.explain_pool(name));
         }
         if !PodRef::is_valid(name) {
             return Err(self.nothing(format!(
-                "no pool {name} is known; asked for are an address, NAMESPACE/POD, a pool or node/NAME"
+                "no pool {name} is known; asked for are an address, NAMESPACE/POD, a pool, its range or node/NAME"
             )));
         }
         let mut explanation = self.empty(name.to_owned(), SubjectKind::Pod);
@@ -205,7 +216,10 @@ impl Assessor<'_> {
                 ));
             }
         }
-        let nothing = "there is no such pod or pool, and no row or reservation of it";
+        let nothing = match Range::parse(name) {
+            Ok(_) => "it is a range, and no pool has it",
+            Err(_) => "there is no such pod or pool, and no row or reservation of it",
+        };
         self.if_known(explanation, notes, nothing)
     }
 
@@ -214,20 +228,18 @@ impl Assessor<'_> {
         let mut explanation = self.empty(name.to_owned(), SubjectKind::Pool);
         let mut split = Split::default();
         self.add(&mut explanation, |it| {
-            let Item::Row(pool, _) = &it.item else {
+            let Item::Row(..) = &it.item else {
                 return false;
             };
-            let (is_it, word) = (
-                is_named(name, &pool.key().namespace, &pool.key().name),
-                it.verdict.word(),
-            );
+            let is_it = it.place.is_some_and(|place| is_asked(name, place));
+            let word = it.verdict.word();
             *split.of(word) += usize::from(is_it);
             is_it && word != Word::Live
         });
         explanation.split = Some(split);
         let orphans = self.orphans();
         for (place, pool) in self.index.pools.iter().zip(self.snapshot.observed()) {
-            if is_named(name, &place.key.namespace, &place.key.name) {
+            if is_asked(name, place) {
                 let own = orphans.iter().filter(|it| it.is_in(place));
                 let reserved: Vec<_> = own.filter_map(|it| it.address).collect();
                 let grid = Grid::of(self, &pool, place, &reserved);

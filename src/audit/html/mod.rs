@@ -13,11 +13,12 @@ use ipgc_core::{evidence::Policy, text::clean};
 use serde_json::{Value, json};
 
 use super::{
-    assess::Assessor,
+    assess::{Assessor, Item},
     explain::why,
     grid::{Grid, Sign, bar},
     report::{Finding, PoolUsage, Report, Source},
     table::names,
+    words,
 };
 use crate::snapshot::Snapshot;
 
@@ -27,7 +28,7 @@ const SCRIPT: &str = include_str!("page.js");
 /// A longer table is no help; `-o json` has all of it.
 const FINDINGS: usize = 500;
 
-/// A pool in the page: its grid, and its rows as the script reads them.
+/// A pool in the page: its grid, and its rows and lone reservations as the script reads them.
 #[derive(Default)]
 struct Pool {
     grid: Option<Grid>,
@@ -77,6 +78,7 @@ pub fn write_page(
             "each": grid.as_ref().map(|it| it.each.to_string()),
             "signs": grid.as_ref().map(|it| &it.cells),
             "rows": rows,
+            "command": words::explain_pool(&usage.namespace, &usage.name),
         })
     });
     let signs = Sign::ALL.map(|(_, sign, word)| (sign.to_string(), json!([word, letter(word)])));
@@ -108,13 +110,11 @@ fn letter(word: &str) -> &'static str {
 /// The pools, in the order of the report.
 fn pools(report: &Report, snapshot: &Snapshot, policy: &Policy, texts: &mut Texts) -> Vec<Pool> {
     let assessor = Assessor::new(snapshot, policy).at(report.source, &report.made);
-    let orphans = assessor.orphans();
     let mut reserved = HashMap::<_, Vec<_>>::new();
-    for (place, address) in orphans
-        .iter()
-        .filter_map(|it| Some((it.place?, it.address?)))
-    {
-        reserved.entry(&place.key).or_default().push(address);
+    for it in assessor.orphans() {
+        if let Some(place) = it.place {
+            reserved.entry(&place.key).or_default().push(it);
+        }
     }
     let usages = report.pools.iter().enumerate();
     let places = usages.map(|(at, it)| ((&*it.namespace, &*it.name), at));
@@ -124,21 +124,32 @@ fn pools(report: &Report, snapshot: &Snapshot, policy: &Policy, texts: &mut Text
         let Some(at) = places.get(&(&*place.key.namespace, &*place.key.name)) else {
             continue;
         };
-        let reserved = reserved.remove(&place.key).unwrap_or_default();
+        let orphans = reserved.remove(&place.key).unwrap_or_default();
+        let reserved: Vec<_> = orphans.iter().filter_map(|it| it.address).collect();
         let grid = Grid::of(&assessor, &pool, place, &reserved);
         let cells = grid.as_ref().map_or(0, |it| it.cells.chars().count());
-        let rows = pool.rows().iter().map(|row| {
-            let it = assessor.row(&pool, place, row);
+        let rows = pool.rows().iter();
+        let rows = rows.map(|row| assessor.row(&pool, place, row));
+        let rows = rows.chain(orphans).map(|it| {
             let owner = it.owner();
             let pod = snapshot.pod(owner);
             let node = pod
                 .and_then(|pod| pod.node.as_deref())
                 .or(place.slice.as_deref());
-            let since = pod.and_then(|pod| pod.since).map(|since| since.to_string());
+            let since = pod.and_then(|pod| pod.since);
+            let since = since.or_else(|| assessor.stale_since(&it));
+            let since = since.map(|since| since.to_string());
             let (reason, changes) = why(&assessor, &it);
             // The same sentence for each row is in the page once.
             let changes = changes.replace(&format!("a pod {owner} "), "a pod of this name ");
-            let (_, _, sign) = Sign::of(it.verdict.word()).row();
+            let word = it.verdict.word();
+            let (sign, state, key) = match &it.item {
+                Item::Row(_, row) => (Sign::of(word), word.as_str().to_owned(), row.key()),
+                Item::Reservation(..) => {
+                    (Sign::Reserved, format!("reserved, {}", word.as_str()), "")
+                }
+            };
+            let (_, _, sign) = sign.row();
             let cell = it
                 .address
                 .zip(grid.as_ref())
@@ -146,15 +157,15 @@ fn pools(report: &Report, snapshot: &Snapshot, policy: &Policy, texts: &mut Text
             let mut text = |text: &str| texts.place(clean(text));
             json!([
                 cell,
-                it.address
-                    .map_or_else(|| clean(row.key()), |it| it.to_string()),
+                it.address.map_or_else(|| clean(key), |it| it.to_string()),
                 clean(owner),
                 node.map(&mut text),
                 since.as_deref().map(&mut text),
-                text(it.verdict.word().as_str()),
+                text(&state),
                 text(&reason),
                 text(&changes),
                 text(sign),
+                usize::from(it.address.is_some()),
             ])
         });
         let rows = rows.collect();
@@ -294,13 +305,14 @@ fn of_pool(
         .range
         .as_deref()
         .map_or_else(|| "no range".to_owned(), escaped);
-    let size = usage
-        .size
-        .map_or_else(|| "?".to_owned(), |size| size.to_string());
+    let taken = match usage.size {
+        Some(size) => format!("{} of {size} taken", usage.taken.rows()),
+        None => format!("{} rows", usage.split.rows()),
+    };
     write!(
         output,
         "<details class=pool id=pool-{at}><summary><code>{name}</code><span class=bar role=img aria-label=\"{}\">",
-        usage.split
+        usage.filling()
     )?;
     for (sign, cells) in bar(usage, 100) {
         let (_, _, word) = sign.row();
@@ -310,8 +322,7 @@ fn of_pool(
     }
     write!(
         output,
-        "</span><span>{} of {size} taken</span></summary><p class=soft>{range}: {}</p>",
-        usage.split.rows(),
+        "</span><span>{taken}</span></summary><p class=soft>{range}: {}</p>",
         usage.split
     )?;
     if !usage.definitions.is_empty() {

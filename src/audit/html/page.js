@@ -4,7 +4,7 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const byId = (id) => document.getElementById(id);
   const told = byId("told");
-  const text = (at) => (at === null ? "" : data.texts[at]);
+  const text = (at) => (typeof at === "string" ? at : (data.texts[at] ?? ""));
   const make = (tag, content, parent) => {
     const element = document.createElement(tag);
     if (content) element.textContent = content;
@@ -24,10 +24,15 @@
   const show = (number, like) => {
     if (!like.includes(":")) return [24n, 16n, 8n, 0n].map((bits) => (number >> bits) & 255n).join(".");
     const parts = Array.from({ length: 8 }, (_, at) => ((number >> BigInt(112 - 16 * at)) & 65535n).toString(16));
-    return parts.join(":").replace(/(^|:)0(:0)+(:|$)/, "::");
+    const text = parts.join(":");
+    // The longest run of zeros is left out.
+    const runs = [8, 7, 6, 5, 4, 3, 2].map((zeros) => new RegExp(`(^|:)0(:0){${zeros - 1}}(:|$)`));
+    const run = runs.find((it) => it.test(text));
+    return run ? text.replace(run, "::") : text;
   };
 
-  // A row: cell, address, owner, and places in texts of node, since, verdict, why, and what changes it.
+  // A row or a reservation without one: cell, address or key, owner, places in texts of node, since, state, why, what changes
+  // it and sign, and 1 if it has an address.
   const tell = (pool, cell, row, sign) => {
     told.replaceChildren();
     const list = make("dl", "", told);
@@ -48,8 +53,10 @@
       line("why", text(row[6]));
       line("what would change this", text(row[7]));
     }
-    if (cell !== null && pool.each !== "1") line("cell", `stands for ${pool.each} addresses from ${first}, ${pool.cells.get(cell)?.length ?? 0} of them with a row`);
-    line("command", `ipgc explain ${row ? row[1] : first}`);
+    const held = (pool.cells?.get(cell) ?? []).filter((it) => text(it[8]) !== "reserved").length;
+    if (cell !== null && pool.each !== "1") line("cell", `stands for ${pool.each} addresses from ${first}, ${held} of them with a row`);
+    // The key of a row without an address is whatever somebody wrote.
+    line("command", !row || row[9] ? `ipgc explain ${row ? row[1] : first}` : pool.command);
   };
 
   const grids = new Map();
@@ -81,19 +88,21 @@
     });
     let kept;
     // Only what is chosen is announced: what the mouse passes is not.
-    const pinned = (button) => {
+    const pinned = (button, row) => {
       kept?.classList.remove("found");
       kept?.removeAttribute("aria-current");
       kept = button;
+      kept.row = row;
       button.classList.add("found");
       button.setAttribute("aria-current", "true");
       told.setAttribute("aria-live", "polite");
-      button.show();
+      button.show(row);
       told.setAttribute("aria-live", "off");
     };
     const at_of = (event) => buttons.indexOf(event.target);
-    box.addEventListener("mouseover", (event) => event.target.show?.());
-    box.addEventListener("mouseleave", () => kept?.show());
+    // Not `mouseover`: what scrolls below a mouse that rests is not asked for.
+    box.addEventListener("mousemove", (event) => event.target.show?.());
+    box.addEventListener("mouseleave", () => kept?.show(kept.row));
     box.addEventListener("focusin", (event) => {
       if (at_of(event) < 0) return;
       box.querySelector("[tabindex='0']").tabIndex = -1;
@@ -128,8 +137,26 @@
     const { buttons, pinned } = grid(at);
     const button = buttons[row[0]];
     button.focus();
-    pinned(button);
-    button.show(row);
+    pinned(button, row);
+  };
+  // The words as an address in its short form, or nothing.
+  const address_of = (words) => {
+    try {
+      const short = show(parse(words), words);
+      return short === words || words.includes("::") || words.split(":").length === 8 ? short : "";
+    } catch {
+      return "";
+    }
+  };
+  // An address as if it were a row, if it is one of the grid of a pool.
+  const lone = (pool, address) => {
+    if (!pool.signs || !address || pool.first.includes(":") !== address.includes(":")) return [];
+    const after = parse(address) - parse(pool.first);
+    const cell = Number(after / BigInt(pool.each));
+    if (after < 0n || cell >= pool.signs.length) return [];
+    // The sign of several addresses is that of the worst.
+    const state = pool.each === "1" ? data.signs[pool.signs[cell]][0] : "no row";
+    return [[cell, address, "", null, null, state, null, null, null, 1]];
   };
   const search = byId("search");
   const matches = byId("matches");
@@ -138,11 +165,14 @@
     matches.replaceChildren();
     byId("count").textContent = "";
     if (words.length < 2) return;
+    const address = address_of(words);
     let count = 0;
     data.pools.forEach((pool, at) => {
-      for (const row of pool.rows) {
-        const fits = [row[1], row[2], text(row[3])].some((it) => it.toLowerCase().includes(words));
-        if (!fits || ++count > 100) continue;
+      const fits = (row) => row[1] === address || [row[1], row[2], text(row[3])].some((it) => it.toLowerCase().includes(words));
+      const found = pool.rows.filter(fits);
+      const other = found.some((row) => row[1] === address) ? [] : lone(pool, address);
+      for (const row of [...other, ...found]) {
+        if (++count > 100) continue;
         const button = make("button", `${row[1]} ${text(row[5])} ${row[2]} ${text(row[3])}`, make("li", "", matches));
         button.type = "button";
         button.addEventListener("click", () => open(at, row));

@@ -17,6 +17,7 @@ use ipgc_core::{
     address::Range,
     definitions::{Networks, Scope, may_be_reserved},
     id::is_uid,
+    ipam::{Span, handed_out, hands_out},
     judge::{Held, Stale, Unknown, Verdict, in_use},
     known::{Evidence, Known, Overlaps},
     names::KnownNetworks,
@@ -31,6 +32,7 @@ use ipgc_core::{
 };
 use tracing::warn;
 
+use self::usage::spans;
 use super::report::{PoolTally, SweepReport};
 use crate::{
     calls::CallError,
@@ -154,12 +156,16 @@ impl<'l> Look<'l> {
     /// When a page cannot be read. The findings so far are good; the rest is not known.
     pub async fn at_pools(&mut self) -> Result<(), ObserveError> {
         let context = self.context;
+        let spans = spans(&context.evidence().definitions);
+        let spans_of = |pool: &PoolKey| spans.get(&pool.name).map_or(&[][..], Vec::as_slice);
         let mut next = Some(first_page());
         while let Some(params) = next {
             // Asked once for the page, when its first row is there: rows are seen no earlier than that.
             let mut asked = None;
             // The networks of the pool whose rows are read.
-            let mut networks: Option<(PoolKey, Networks)> = None;
+            let mut networks: Option<(PoolKey, Networks, &[Span])> = None;
+            // How many rows of each pool take no room.
+            let mut outside = HashMap::<PoolKey, usize>::new();
             let (slices, owners) = (&mut self.slices, &self.owners);
             let page = context.pools.page(self.namespace, &params, |row| {
                 let pool = row.pool;
@@ -172,15 +178,18 @@ impl<'l> Look<'l> {
                 }
                 let ask = || (context.freshness.is_fresh(), context.clock.now());
                 let (fresh, now) = *asked.get_or_insert_with(ask);
-                if networks.as_ref().is_none_or(|(key, _)| key != pool) {
+                if networks.as_ref().is_none_or(|(key, ..)| key != pool) {
                     let of_pool = evidence.networks_of(pool, row.range);
-                    networks = Some((pool.clone(), of_pool));
+                    networks = Some((pool.clone(), of_pool, spans_of(pool)));
                 }
-                let networks = networks.as_ref().map(|(_, networks)| networks);
                 // The report of a pod says nothing of a ResourceClaim.
                 let is_of_claim = context.pools.reads_claims() && row.sandbox.is_some_and(is_uid);
                 let owns_lone = row.podref.is_some_and(|it| owners.contains_key(it));
-                networks.is_none_or(|it| {
+                networks.as_ref().is_none_or(|(key, it, spans)| {
+                    let place = row.range.zip(row.address());
+                    if !place.is_some_and(|(range, address)| hands_out(range, *spans, address)) {
+                        *outside.entry(key.clone()).or_default() += 1;
+                    }
                     let is_live = is_live(&mut evidence, it, row, fresh, now);
                     !is_live || is_of_claim || owns_lone
                 })
@@ -190,7 +199,10 @@ impl<'l> Look<'l> {
             next = page.next;
             for pool in page.pools {
                 match pool {
-                    Ok(pool) => self.at_pool(&pool),
+                    Ok(pool) => {
+                        let outside = outside.remove(pool.key()).unwrap_or_default();
+                        self.at_pool(&pool, spans_of(pool.key()), outside);
+                    }
                     Err((text, reason)) => {
                         self.report.pools_unreadable += 1;
                         context.counters.pools_unreadable.inc();
@@ -203,7 +215,7 @@ impl<'l> Look<'l> {
         Ok(())
     }
 
-    fn at_pool(&mut self, pool: &ObservedPool) {
+    fn at_pool(&mut self, pool: &ObservedPool, spans: &[Span], outside: usize) {
         let now = self.context.clock.now();
         {
             let mut evidence = self.context.evidence();
@@ -219,6 +231,9 @@ impl<'l> Look<'l> {
         let at = self.places.len();
         let passed_over = pool.total_rows - pool.rows().len();
         let mut tally = PoolTally::new(pool.key().clone(), passed_over);
+        let size = |range| handed_out(range, spans).unwrap_or(0);
+        tally.size = pool.range.map(size);
+        tally.taken = pool.total_rows.saturating_sub(outside);
         let rows = RowCount::by_podref(pool.rows());
         let mut known = HashMap::<PodRef, Known>::new();
         for row in pool.rows() {

@@ -76,6 +76,8 @@ pub struct PoolTally {
     pub key: PoolKey,
     /// How many addresses it can give out, as far as definitions tell; `None` where its range cannot be read.
     pub size: Option<u128>,
+    /// Its rows of such addresses: only they take room.
+    pub taken: usize,
     /// Its rows by the words of their verdicts.
     pub words: Words,
     /// For how long the oldest of those that are stale was known to be so.
@@ -89,8 +91,8 @@ impl PoolTally {
         words.0[Word::Live as usize] = passed_over;
         Self {
             key,
-            // Definitions are asked when all pools are read.
             size: None,
+            taken: 0,
             words,
             oldest_stale: Duration::ZERO,
         }

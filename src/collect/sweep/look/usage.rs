@@ -1,24 +1,18 @@
-//! The addresses of a look: how many each pool has, and which of them pods use without a row.
+//! The addresses of a look: which of them pools give out, and which pods use without a row.
 //!
 //! Numbers for the report; nothing is freed because of them.
 
 use std::{collections::HashMap, net::IpAddr};
 
-use ipgc_core::{
-    address::pool_name,
-    definitions::Definitions,
-    ipam::{Span, handed_out},
-    known::Evidence,
-};
+use ipgc_core::{address::pool_name, definitions::Definitions, ipam::Span, known::Evidence};
 
 use super::Look;
 use crate::collect::sweep::swept::Swept;
 
 impl Look<'_> {
-    /// Counts the addresses that live pods use, and the size of each pool.
+    /// Counts the addresses that live pods use.
     pub fn usage(&mut self) {
         let context = self.context;
-        self.sizes(&context.evidence().definitions);
         let unranged = self.places.iter().filter(|place| place.range.is_none());
         self.report.pools_without_range = unranged.count();
         let ranges = self.places.iter().flat_map(|place| {
@@ -39,25 +33,20 @@ impl Look<'_> {
         self.report.duplicates = usage.duplicates;
         self.report.unallocated = (self.report.blind() == 0).then_some(usage.unallocated);
     }
+}
 
-    /// Of a range only that can be given out which some definition neither leaves out nor excludes.
-    fn sizes(&mut self, definitions: &Definitions) {
-        let mut spans = HashMap::<_, Vec<&Span>>::new();
-        let sections = definitions.values().flatten().flatten();
-        // A slice of a node is given out as a whole.
-        for section in sections.filter(|section| section.slices.is_none()) {
-            let network = section.network_name.as_deref();
-            for span in &section.spans {
-                let name = pool_name(network, None, span.range);
-                spans.entry(name).or_default().push(span);
-            }
-        }
-        for place in &mut self.places {
-            let spans = spans.get(&place.tally.key.name);
-            let spans = spans.into_iter().flatten().copied();
-            place.tally.size = place
-                .range
-                .map(|range| handed_out(range, spans).unwrap_or(0));
+/// What definitions hand out, by the name of the pool: of a range only that can be given out which some definition neither
+/// leaves out nor excludes.
+pub fn spans(definitions: &Definitions) -> HashMap<String, Vec<Span>> {
+    let mut spans = HashMap::<_, Vec<_>>::new();
+    let sections = definitions.values().flatten().flatten();
+    // A slice of a node is given out as a whole.
+    for section in sections.filter(|section| section.slices.is_none()) {
+        let network = section.network_name.as_deref();
+        for span in &section.spans {
+            let name = pool_name(network, None, span.range);
+            spans.entry(name).or_default().push(span.clone());
         }
     }
+    spans
 }
