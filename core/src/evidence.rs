@@ -271,6 +271,8 @@ fn is_before(second: NonZeroU32, moment: Moment) -> bool {
 }
 
 /// An incarnation that ended, or is at its end: deleted, or in a terminal phase.
+// Independent facts, not the states of a machine.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ended {
     /// Its last state.
@@ -285,7 +287,7 @@ pub struct Ended {
     pub settled: bool,
     /// Whether all its containers were terminated: see [`Trail::is_stopped`].
     pub stopped: bool,
-    /// Whether its kubelet was at work for a whole wait W while it was being deleted, and did not end it.
+    /// Whether its kubelet was at work, and had not ended it in a whole wait W since it was being deleted.
     pub stuck: bool,
     /// The list before which nobody saw who bore its name: that in which it was first seen, or the
     /// last one before its birth. None where everything was seen.

@@ -446,10 +446,12 @@ fn is_end_made_up(pod: &PodState, row: &RowContent) -> bool {
 fn is_fenced(pod: &PodState, subject: &Subject<'_>) -> bool {
     pod.node.as_ref().is_some_and(|node| {
         let nodes = subject.facts.nodes;
-        matches!(
-            nodes.standing(node, subject.now, subject.now),
-            Standing::Fenced | Standing::Gone(_)
-        )
+        match nodes.standing(node, subject.now, subject.now) {
+            Standing::Fenced => true,
+            // A kubelet without its Node stops what is deleted, and nothing else.
+            Standing::Gone(_) => pod.deleting,
+            _ => false,
+        }
     })
 }
 

@@ -364,7 +364,7 @@ impl Evidence {
         self.pods.delete(last, now)
     }
 
-    /// Whether its kubelet was at work for a whole wait W since it was being deleted, and did not end it.
+    /// Whether its kubelet is at work, and did not end it in a whole wait W since it was being deleted.
     fn is_stuck(&self, last: &PodState, policy: &Policy, now: Moment) -> bool {
         let live = self.pods.live(last.podref.as_str());
         let live = live.filter(|live| live.state.uid == last.uid && !last.phase.is_terminal());
@@ -377,8 +377,12 @@ impl Evidence {
             Some(grace) => policy.wait(Some(grace), rows),
             None => policy.unknown_wait(self.pods.longest_grace(), rows),
         };
-        let standing = self.nodes.standing(node, begun, now);
-        matches!(standing, Standing::Alive { since, .. } if since + wait <= now)
+        // Leases are not read while nothing waits for them.
+        let is_at_work = matches!(
+            self.nodes.standing(node, begun, now),
+            Standing::Alive { .. } | Standing::Listening
+        );
+        is_at_work && begun + wait <= now
     }
 
     /// A pod that no watch showed may have lived until the last list.

@@ -149,7 +149,7 @@ impl PodIndex {
         self.live.insert(live.state.podref.clone(), live);
     }
 
-    /// The kubelet of this pod was at work for a whole wait W while the pod was being deleted.
+    /// The kubelet of this pod is at work, and did not end it in a whole wait W since it was being deleted.
     pub fn note_stuck(&mut self, podref: &PodRef) {
         if let Some(live) = self.live.get_mut(podref) {
             live.stuck = true;

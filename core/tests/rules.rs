@@ -241,7 +241,9 @@ fn a_completed_pod_that_did_not_stop_goes_where_its_node_is_gone() {
     let runs =
         done_as("uid-1", Phase::Failed).but(|it| it.containers = containers(&[("main", RUNNING)]));
     let known = completed(&end).on(nodes_with(&[]));
-    let stale = stale(verdict(&present(runs), &known));
+    assert_held(&verdict(&present(runs.clone()), &known), Held::Ended);
+    let deleted = runs.but(|it| it.deleting = true);
+    let stale = stale(verdict(&present(deleted), &known));
     assert_eq!(stale.clearance.grade, Grade::Fenced);
     assert_eq!(stale.clearance.wait, until(100 + W));
 }

@@ -160,6 +160,7 @@ impl Knowledge {
                 watched: true,
                 settled: true,
                 stopped: true,
+                stuck: false,
                 listed_at: None,
                 born: None,
                 gap_at: None,

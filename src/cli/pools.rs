@@ -18,7 +18,7 @@ use crate::audit::{
     audit,
     filter::{Filter, is_named},
     pool_table::{Look, write_pools},
-    report::Report,
+    report::{Problem, Report},
 };
 
 /// Arguments of `ipgc pools`.
@@ -130,8 +130,10 @@ impl Args {
             read.source,
             made,
         );
-        // They would want a second look.
-        report.findings.clear();
+        // The others would want a second look.
+        let findings = report.findings.drain(..);
+        let none = findings.filter(|it| it.problem == Problem::NoPools);
+        report.notes.extend(none.map(|it| it.detail));
         let wanted = |namespace: &str, name: &str| {
             let mut pools = self.pools.iter();
             self.pools.is_empty() || pools.any(|words| is_named(words, namespace, name))

@@ -148,10 +148,9 @@ impl Events {
         let first = nodes.first().map_or("", |node| &**node);
         let note = if endless {
             format!(
-                "addresses of pod {pod} are held: its sandbox may still be there on node \
-                 {shown}, whose kubelet gives a try to stop it two minutes, and each DEL that \
-                 is lost takes one. If it is still at it, they are freed by their DEL once \
-                 whereabouts reaches the API server. Else once all such nodes are booted anew, removed or fenced; \
+                "addresses of pod {pod} are held: its sandbox may still be there on node {shown}, though the kubelet is \
+                 at work. It may be starting a container, fail to stop one, or not get through three DELs that are lost. \
+                 They are freed by their DEL, if that still comes. Else once all such nodes are booted anew, removed or fenced; \
                  or by hand, if nothing answers on any: ipgc release --force ADDRESS"
             )
         } else {

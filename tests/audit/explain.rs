@@ -214,8 +214,8 @@ fn of_a_node_is_told_what_it_holds_and_what_fencing_it_frees() {
 
 #[rstest]
 #[case(
-    "10.0.0.77",
-    "nothing is known of 10.0.0.77: no row, no reservation and no pod has it"
+    "10.9.0.77",
+    "nothing is known of 10.9.0.77: no row, no reservation and no pod has it"
 )]
 #[case("default/nobody", "nothing is known of default/nobody")]
 #[case("10.9.0.0-24", "no pool 10.9.0.0-24 is known")]
@@ -226,6 +226,15 @@ fn what_nothing_is_known_of_is_one_line(#[case] subject: &str, #[case] says: &st
     assert!(
         error.starts_with(says) && error.lines().count() == 1,
         "{error}"
+    );
+}
+
+#[test]
+fn a_free_address_is_told_as_such() {
+    let explanation = ask(&outage(), "10.0.0.77").unwrap();
+    assert_eq!(
+        explanation.notes.last().unwrap(),
+        "no row, no reservation and no pod has it: it is free in pool default/10.0.0.0-24 (10.0.0.0/24)"
     );
 }
 

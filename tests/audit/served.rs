@@ -145,6 +145,13 @@ fn all_of_many_pools_complete() {
     assert_begins(&said, "10.2.99.0-24\t");
 }
 
+#[test]
+fn pools_say_if_there_are_none() {
+    let kubeconfig = served(&server());
+    let table = said(program(&kubeconfig).arg("pools"));
+    assert_says(&table, "there are no IPPools at all");
+}
+
 /// A second look shows what came after the first one.
 #[test]
 fn pools_are_watched() {

@@ -28,7 +28,7 @@ use ipgc_core::{
 pub use self::text::text;
 use self::{
     parts::{pod_report, reason},
-    report::{EXPLANATION_VERSION, Explanation, SubjectKind},
+    report::{EXPLANATION_VERSION, Explanation, RowExplained, SubjectKind},
 };
 use super::{
     assess::{Assessor, Item, Judged},
@@ -169,6 +169,28 @@ impl Assessor<'_> {
         let pods = self.snapshot.pods.iter().map(AsRef::as_ref);
         let pods = pods.filter(|pod: &&PodState| pod.status.has_address(address));
         explanation.reported_by = pods.map(pod_report).collect();
+        let kinds = [Kind::Reservation, Kind::Pod];
+        let is_free = explanation.rows.is_empty()
+            && explanation.reservations.is_empty()
+            && explanation.reported_by.is_empty()
+            && explanation.notes.len() == notes
+            && self.note_of_unreadable().is_none()
+            && kinds.iter().all(|kind| self.snapshot.kinds.contains(kind));
+        if is_free {
+            let of_range = self
+                .index
+                .pools
+                .iter()
+                .filter_map(|place| Some((place, place.range?)));
+            let pools = of_range.filter(|(_, range)| range.contains(address));
+            let free = pools.map(|(place, range)| {
+                format!(
+                    "no row, no reservation and no pod has it: it is free in pool {} ({range})",
+                    place.key
+                )
+            });
+            explanation.notes.extend(free);
+        }
         self.if_known(
             explanation,
             notes,
@@ -237,6 +259,8 @@ impl Assessor<'_> {
             is_it && word != Word::Live
         });
         explanation.split = Some(split);
+        let address = |row: &RowExplained| row.address.as_deref()?.parse::<IpAddr>().ok();
+        explanation.rows.sort_by_key(address);
         let orphans = self.orphans();
         for (place, pool) in self.index.pools.iter().zip(self.snapshot.observed()) {
             if is_asked(name, place) {

@@ -166,8 +166,8 @@ impl SweepReport {
         if self.endless > 0 {
             warn!(
                 rows = self.endless,
-                "rows are held, since three DELs that are lost take longer than a kubelet gives them: they go by \
-                 their own DEL, or with their node. If nobody answers on them: ipgc release --force ADDRESS"
+                "rows are held, since a kubelet at work may not have stopped their sandboxes in time: they go by their \
+                 own DEL, or with their node. If nobody answers on them: ipgc release --force ADDRESS"
             );
         }
         let held_by = self.held_by();
