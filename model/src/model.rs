@@ -4,6 +4,7 @@ use stateright::{Model, Property};
 
 use crate::{
     action::Action,
+    replica::Replica,
     scenario::Scenario,
     world::{WEB, World},
 };
@@ -49,7 +50,8 @@ impl Checked {
             || world
                 .machines
                 .iter()
-                .any(|machine| !machine.up && !machine.tainted);
+                .any(|machine| !machine.up && !machine.tainted)
+            || world.replicas.iter().any(Replica::knows_a_lasting_end);
         let row = world.pools[0].taken().any(|(_, row)| row.name == WEB);
         let stuck = world
             .reservations

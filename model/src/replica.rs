@@ -15,7 +15,7 @@ use crate::{
     scenario::{Mutation, Mutations},
     world::{
         Address, INTERFACE, Machine, Name, Pod, Pool, Reserved, Tick, WEB, address, id_text,
-        machine_name, moment, podref,
+        machine_name, moment, parsed_podref, podref,
     },
 };
 
@@ -112,6 +112,12 @@ impl Replica {
         };
         replica.list(pods, machines, now, mutations);
         replica
+    }
+
+    /// Whether a pod may outlast W, so that its rows are held: its kubelet was starting its container.
+    pub fn knows_a_lasting_end(&self) -> bool {
+        let ended = self.pods.ended(&parsed_podref(WEB));
+        ended.iter().any(|end| end.may_outlast())
     }
 
     /// It has been there for long, and there was no row when it looked.

@@ -138,6 +138,14 @@ impl World {
         }
     }
 
+    /// All machines are booted anew.
+    pub fn boot_all(&self) {
+        let machines = self.state().machines.len();
+        for machine in 0..machines {
+            self.without_power(machine, Duration::from_secs(5));
+        }
+    }
+
     /// A person who said that a machine runs nothing takes that back before it does (assumption 5).
     pub fn take_fence_back(&self, machine: usize) {
         self.server

@@ -186,4 +186,4 @@ fn count(running: &Running, counts: &mut BTreeMap<String, u64>) {
 }
 
 /// Longest time that the end of a run may take: the longest waits, a sweep, and some more.
-pub const END: Duration = Duration::from_secs(2_400);
+pub const END: Duration = Duration::from_secs(3_600);

@@ -65,6 +65,9 @@ pub struct Outcome {
     pub trace: Vec<(Duration, String)>,
 }
 
+/// After so many looks at what is left machines are booted anew.
+const REBOOT: u32 = 2;
+
 /// Plays a story to its end.
 ///
 /// # Errors
@@ -140,10 +143,17 @@ async fn run(story: &Story, trace: bool) -> Outcome {
         let reservations = if is_mended { 0 } else { world.reservations() };
         reservations * story.nets.len() as u64
     };
-    while Instant::now() < end {
+    for number in 0.. {
+        if Instant::now() >= end {
+            break;
+        }
         // No wait but that of a leftover is longer.
         let look = Instant::now() + Duration::from_secs(300);
         copies.look_after_until(look).await;
+        // Rows of ends that may outlast W go with what ran on their machines.
+        if number == REBOOT {
+            world.boot_all();
+        }
         world.delete_foreign_reservations();
         (left, kept) = world.left_over(&policy, !is_mended).await;
         if left.is_empty() && copies.queued() <= waiting() {
