@@ -36,8 +36,8 @@ const EDITS: [Edit; 29] = [
     [
         "an end is settled though the sandbox was not seen up",
         "core/src/evidence.rs",
-        "state.phase.is_terminal() && all_terminated && self.sandbox_up && !self.foreign_end;",
-        "state.phase.is_terminal() && all_terminated && !self.foreign_end;",
+        "            && self.sandbox_up\n",
+        "",
     ],
     [
         "each end is settled",
@@ -120,7 +120,7 @@ const EDITS: [Edit; 29] = [
     [
         "a new bootID counts whenever it came",
         "core/src/clearance.rs",
-        "let proves_nothing = self.policy.may_never_end(dels);",
+        "let proves_nothing = self.policy.may_never_end(dels) || end.may_outlast();",
         "let proves_nothing = false && self.policy.may_never_end(dels);",
     ],
     [
