@@ -89,12 +89,17 @@ fn rows_are_held_where_a_del_may_never_be_called(
 #[case::restarts(Phase::Running, &[("main", WAITING), ("other", RUNNING)], true)]
 #[case::nothing_is_told_yet(Phase::Pending, &[], true)]
 #[case::at_its_end(Phase::Failed, &[("main", WAITING)], false)]
+#[case::at_its_end_by_another_word(Phase::Failed, &[("main", WAITING)], true)]
 fn rows_are_held_where_the_kubelet_may_be_starting_a_container(
     #[case] phase: Phase,
     #[case] states: &[(&str, ContainerState)],
     #[case] is_held: bool,
 ) {
-    let last = on(1).but(|it| (it.phase, it.containers) = (phase, containers(states)));
+    let last = on(1).but(|it| {
+        it.phase = phase;
+        it.containers = containers(states);
+        it.sandbox_ready = Some(is_held);
+    });
     let clearance = weigh(&row(1), &seen(last), &Policy::default());
     assert_eq!(clearance.endless.is_some(), is_held);
     let grade = [Grade::Witnessed, Grade::Unfenced][usize::from(is_held)];
