@@ -225,7 +225,7 @@ fn pod_is_confined(#[case] path: &str) {
         container["resources"],
         json!({
             "requests": { "cpu": "10m", "memory": "32Mi" },
-            "limits": { "memory": "192Mi" },
+            "limits": { "memory": "256Mi" },
         })
     );
 }
