@@ -143,15 +143,13 @@ async fn run(story: &Story, trace: bool) -> Outcome {
         let reservations = if is_mended { 0 } else { world.reservations() };
         reservations * story.nets.len() as u64
     };
-    for number in 0.. {
-        if Instant::now() >= end {
-            break;
-        }
+    let mut looks = 0..;
+    while Instant::now() < end {
         // No wait but that of a leftover is longer.
         let look = Instant::now() + Duration::from_secs(300);
         copies.look_after_until(look).await;
         // Rows of ends that may outlast W go with what ran on their machines.
-        if number == REBOOT {
+        if looks.next() == Some(REBOOT) {
             world.boot_all();
         }
         world.delete_foreign_reservations();
