@@ -193,6 +193,36 @@ pub async fn forced_while_the_kubelet_tries_again(stage: Arc<Stage>) -> Result<(
     Ok(())
 }
 
+/// A pod is deleted by force while its postStart hook runs. The kubelet does not break that off, and the sandbox keeps its
+/// address for longer than W. Then DEL frees the row.
+pub async fn forced_while_a_hook_runs(stage: Arc<Stage>) -> Result<()> {
+    let scene = Scene::new(&stage, "hook").await?;
+    scene.network("net-a", "10.133.0.0/24").await?;
+    // The kubelet of the other node is restarted by a scenario beside this one.
+    let node = &stage.tier.nodes()[0];
+    let mut pod = Wanted::pod("web", &["net-a"]).on(node).template();
+    pod["metadata"]["name"] = "web".into();
+    let hook = witnessed(1) + LEASE + Duration::from_secs(120);
+    let hook = ["/pause", "exit", &hook.as_secs().to_string()];
+    pod["spec"]["containers"][0]["lifecycle"] = json!({"postStart": {"exec": {"command": hook}}});
+    create(&scene.namespace.pods(), pod).await?;
+    let rows = || scene.rows();
+    let rows = wait::until_state("the pod's row", PATIENCE, rows, |rows| rows.len() == 1).await?;
+    scene.answers(rows[0].0).await?;
+    // Multus reports the address a moment later.
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    scene.delete("web", Some(0)).await?;
+    let both = || async {
+        let holders = stage.detector.holders(rows[0].0);
+        Ok((holders.len(), scene.rows().await?.len()))
+    };
+    let beyond = witnessed(1) + LEASE + Duration::from_secs(30);
+    wait::holds_for("the sandbox and its row", beyond, both, |held| *held == (1, 1)).await?;
+    scene.ends_clean(Duration::from_secs(120) + PATIENCE).await?;
+    assert!(scene.freed().await?.is_empty(), "it was not ipgc's to free");
+    Ok(())
+}
+
 /// A Job completes, and its pod stays. DEL is lost: the pod holds its address until it has been at its
 /// end for long enough.
 pub async fn completed_job_gives_its_address_back(stage: Arc<Stage>) -> Result<()> {

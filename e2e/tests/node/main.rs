@@ -112,6 +112,7 @@ const SCENARIOS: &[Scenario] = scenarios![
     Together Short ends::lost_del_is_freed_after_the_cooldown,
     Together Short ends::forced_delete_with_a_live_kubelet,
     Together Long ends::forced_while_the_kubelet_tries_again,
+    Together Short ends::forced_while_a_hook_runs,
     Together Short ends::completed_job_gives_its_address_back,
     Together Short ends::evicted_pod_gives_its_address_back,
     Together Short networks::default_network_by_whereabouts,
