@@ -217,8 +217,13 @@ pub async fn forced_while_a_hook_runs(stage: Arc<Stage>) -> Result<()> {
         Ok((holders.len(), scene.rows().await?.len()))
     };
     let beyond = witnessed(1) + LEASE + Duration::from_secs(30);
-    wait::holds_for("the sandbox and its row", beyond, both, |held| *held == (1, 1)).await?;
-    scene.ends_clean(Duration::from_secs(120) + PATIENCE).await?;
+    wait::holds_for("the sandbox and its row", beyond, both, |held| {
+        *held == (1, 1)
+    })
+    .await?;
+    scene
+        .ends_clean(Duration::from_secs(120) + PATIENCE)
+        .await?;
     assert!(scene.freed().await?.is_empty(), "it was not ipgc's to free");
     Ok(())
 }
