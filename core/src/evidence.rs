@@ -23,7 +23,7 @@ pub struct Policy {
     /// `--grace`: first part of the wait W.
     pub grace: Duration,
     /// `--max-pod-grace`: cap of a pod's termination grace within W. Without it a pod's own counts whole, and one that is
-    /// not known for [`LONGEST_UNKNOWN_GRACE`] at most.
+    /// not known for an hour at most.
     pub max_pod_grace: Option<Duration>,
     /// `--del-budget`: third part of W, for each row of the podref (one CNI DEL each).
     pub del_budget: Duration,
