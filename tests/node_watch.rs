@@ -47,9 +47,18 @@ async fn a_node_that_turned_not_ready_unseen_holds_the_rows_of_pods_that_nobody_
     stays(&bench, POOL, &["1"]).await;
 }
 
+/// The same where a pod has a grace longer than any counts for pods that nobody saw.
+#[rstest]
+#[case::usual(30, W)]
+#[case::of_six_hours(21_600, W - 30 + 3_600)]
 #[tokio::test(start_paused = true)]
-async fn a_node_that_came_back_unseen_and_silent_holds_the_rows_of_pods_that_nobody_saw() {
+async fn a_node_that_came_back_unseen_and_silent_holds_the_rows_of_pods_that_nobody_saw(
+    #[case] grace: u64,
+    #[case] wait: u64,
+) {
     let server = with_neighbour(&[(1, "gone")]);
+    let slow = reporting("slow", 9).node("node-2");
+    server.put(slow.with(|pod| pod["spec"]["terminationGracePeriodSeconds"] = grace.into()));
     silent_node(&server, "node-1");
     let _beat = live_node(&server, "node-2");
     let bench = Bench::start(server).await;
@@ -62,7 +71,7 @@ async fn a_node_that_came_back_unseen_and_silent_holds_the_rows_of_pods_that_nob
     // It goes once the node has been gone for W, which the watch tells again.
     dead.remove();
     bench.delete("nodes", "", "node-1");
-    goes_after(&bench, POOL, "1", W + 120).await;
+    goes_after(&bench, POOL, "1", wait + 120).await;
 }
 
 /// Nodes that were read once after a wait need not be read for each row.

@@ -195,17 +195,10 @@ impl Subject<'_> {
         let all = self.of_incarnations(self.facts.ended, since, self.policy.leftover_grace);
         let all = all.and(self.of_unseen(since, wait));
         let own = nodes.iter().map(|node| {
-            let of_node = self.of_node(node, since, wait);
-            // Nobody tells the kubelet to stop a static pod whose Node was deleted.
-            let is_gone = self
-                .facts
-                .nodes
-                .get(node)
-                .is_none_or(|it| it.state().is_none());
-            if is_gone {
-                of_node.and(self.held_by(&[node], since, wait))
-            } else {
-                of_node
+            match self.facts.nodes.standing(node, since, self.now) {
+                // Nobody tells the kubelet to stop a static pod whose Node was deleted.
+                Standing::Gone(_) => self.held_by(&[node], since, wait),
+                _ => self.of_node(node, since, wait),
             }
         });
         own.fold(all, Clearance::and)
@@ -278,13 +271,13 @@ impl Subject<'_> {
             .max(absent.or_else(running).unwrap_or(self.now))
     }
 
+    fn wait_of(&self, grace: Option<Duration>) -> Duration {
+        let facts = self.facts;
+        self.policy.wait_of(grace, facts.longest_grace, facts.rows)
+    }
+
     fn unseen_wait(&self) -> Duration {
-        let Facts {
-            longest_grace,
-            rows,
-            ..
-        } = self.facts;
-        self.policy.unknown_wait(*longest_grace, *rows)
+        self.wait_of(None)
     }
 
     /// An incarnation that was not seen to be scheduled was not, unless nobody looked.
@@ -363,9 +356,7 @@ impl Subject<'_> {
     }
 
     fn of_end(&self, end: &Ended, answers: bool, least: Duration) -> Clearance {
-        let own = end.last.termination_grace;
-        let own = own.map(|own| self.policy.wait(Some(own), self.facts.rows));
-        let mut wait = own.unwrap_or_else(|| self.unseen_wait()).max(least);
+        let mut wait = self.wait_of(end.last.termination_grace).max(least);
         if end.last.mirror {
             wait = wait.max(self.policy.leftover_grace);
         } else if end.settled && least.is_zero() {

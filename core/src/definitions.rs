@@ -152,16 +152,11 @@ impl Scope<'_> {
     /// that name none.
     fn is_unnamed(&self) -> bool {
         let mut sections = self.definitions.values().flatten().flatten();
-        let is_named = |network: &Option<Box<str>>| network.is_none();
-        !self.networks.iter().any(is_named)
-            && !sections.any(|section| {
-                section.network_name.is_some()
-                    && may_be_of(
-                        self.networks,
-                        section.network_name.as_deref(),
-                        section.slices.is_some(),
-                    )
-            })
+        let names_it = |section: &Ipam| {
+            let network = section.network_name.as_deref();
+            network.is_some() && may_be_of(self.networks, network, section.slices.is_some())
+        };
+        !self.networks.contains(&None) && !sections.any(names_it)
     }
 
     /// Without `enable_overlapping_ranges` each range gives its addresses out by itself.

@@ -101,6 +101,14 @@ impl Policy {
         Some(self.wait(None, 1)).filter(|wait| *wait < KUBELET_NEEDS)
     }
 
+    /// The wait W of a pod with this termination grace, if it is known, where none has a longer one than `longest`.
+    pub fn wait_of(&self, own: Option<Duration>, longest: Duration, rows: usize) -> Duration {
+        match own {
+            Some(own) => self.wait(Some(own), rows),
+            None => self.unknown_wait(longest, rows),
+        }
+    }
+
     /// The wait W of a pod whose termination grace is not known, where none has a longer one than this.
     pub fn unknown_wait(&self, longest_grace: Duration, rows: usize) -> Duration {
         let grace = longest_grace.clamp(DEFAULT_POD_GRACE, LONGEST_UNKNOWN_GRACE);

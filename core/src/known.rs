@@ -314,7 +314,7 @@ impl Evidence {
                 names.extend(nodes.ending(podref.name()).into_iter().map(Into::into));
             }
             names.extend(known.node());
-            let wait = policy.wait(Some(known.longest_grace), known.rows);
+            let wait = policy.unknown_wait(known.longest_grace, known.rows);
             waits.extend([wait, wait.max(policy.leftover_grace)]);
             if known.has_claims {
                 names.extend(nodes.names().map(Into::into));
@@ -373,10 +373,7 @@ impl Evidence {
             return false;
         };
         let rows = state.status.addresses().len();
-        let wait = match state.termination_grace {
-            Some(grace) => policy.wait(Some(grace), rows),
-            None => policy.unknown_wait(self.pods.longest_grace(), rows),
-        };
+        let wait = policy.wait_of(state.termination_grace, self.pods.longest_grace(), rows);
         // Leases are not read while nothing waits for them.
         let is_at_work = matches!(
             self.nodes.standing(node, begun, now),

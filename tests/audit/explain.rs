@@ -230,11 +230,11 @@ fn what_nothing_is_known_of_is_one_line(#[case] subject: &str, #[case] says: &st
 }
 
 #[test]
-fn a_free_address_is_told_as_such() {
+fn an_address_that_nothing_holds_is_told_as_such() {
     let explanation = ask(&outage(), "10.0.0.77").unwrap();
     assert_eq!(
         explanation.notes.last().unwrap(),
-        "no row, no reservation and no pod has it: it is free in pool default/10.0.0.0-24 (10.0.0.0/24)"
+        "nothing holds it in pool default/10.0.0.0-24 (10.0.0.0/24): no row, no reservation and no pod has it"
     );
 }
 

@@ -80,6 +80,15 @@ fn is_asked(words: &str, place: &Place) -> bool {
     is_named(words, &place.key.namespace, &place.key.name) || asked.is_ok_and(is_range)
 }
 
+/// Whether an explanation tells anything of its subject, beside so many notes.
+fn is_known(told: &Explanation, notes: usize) -> bool {
+    told.pod.is_some()
+        || !told.rows.is_empty()
+        || !told.reservations.is_empty()
+        || !told.reported_by.is_empty()
+        || told.notes.len() > notes
+}
+
 impl Assessor<'_> {
     fn empty(&self, subject: String, kind: SubjectKind) -> Explanation {
         Explanation {
@@ -170,26 +179,16 @@ impl Assessor<'_> {
         let pods = pods.filter(|pod: &&PodState| pod.status.has_address(address));
         explanation.reported_by = pods.map(pod_report).collect();
         let kinds = [Kind::Reservation, Kind::Pod];
-        let is_free = explanation.rows.is_empty()
-            && explanation.reservations.is_empty()
-            && explanation.reported_by.is_empty()
-            && explanation.notes.len() == notes
-            && self.note_of_unreadable().is_none()
-            && kinds.iter().all(|kind| self.snapshot.kinds.contains(kind));
-        if is_free {
-            let of_range = self
-                .index
-                .pools
-                .iter()
-                .filter_map(|place| Some((place, place.range?)));
-            let pools = of_range.filter(|(_, range)| range.contains(address));
-            let free = pools.map(|(place, range)| {
-                format!(
-                    "no row, no reservation and no pod has it: it is free in pool {} ({range})",
-                    place.key
-                )
-            });
-            explanation.notes.extend(free);
+        let knows_all = kinds.iter().all(|kind| self.snapshot.kinds.contains(kind));
+        if knows_all && self.note_of_unreadable().is_none() && !is_known(&explanation, notes) {
+            for place in &self.index.pools {
+                if let Some(range) = place.range.filter(|range| range.contains(address)) {
+                    explanation.notes.push(format!(
+                        "nothing holds it in pool {} ({range}): no row, no reservation and no pod has it",
+                        place.key
+                    ));
+                }
+            }
         }
         self.if_known(
             explanation,
@@ -205,12 +204,7 @@ impl Assessor<'_> {
         notes: usize,
         reason: &str,
     ) -> Result<Explanation, String> {
-        let is_known = told.pod.is_some()
-            || !told.rows.is_empty()
-            || !told.reservations.is_empty()
-            || !told.reported_by.is_empty()
-            || told.notes.len() > notes;
-        if is_known {
+        if is_known(&told, notes) {
             return Ok(told);
         }
         Err(self.nothing(format!("nothing is known of {}: {reason}", told.subject)))

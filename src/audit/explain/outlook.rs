@@ -16,11 +16,9 @@ pub fn changes(assessor: &Assessor<'_>, it: &Judged<'_>) -> Vec<String> {
     let (policy, podref) = (assessor.policy, it.owner());
     let pod = assessor.snapshot.pod(podref);
     // The own grace of a pod that is gone is not known.
-    let grace = match pod {
-        Some(pod) => pod.termination_grace,
-        None => Some(assessor.longest_grace),
-    };
-    let wait = policy.wait(grace, assessor.index.rows_of(podref).rows());
+    let grace = pod.and_then(|pod| pod.termination_grace);
+    let rows = assessor.index.rows_of(podref).rows();
+    let wait = policy.wait_of(grace, assessor.longest_grace, rows);
     let wait = words::duration(wait);
     let cooldown = words::duration(policy.cooldown);
     let leftover = words::duration(policy.leftover_grace);

@@ -178,7 +178,7 @@ impl Sweeper {
             };
             if is_whole {
                 let pods = &mut evidence.pods;
-                let wait = self.context.policy.wait(Some(pods.longest_grace()), 1);
+                let wait = self.context.policy.unknown_wait(pods.longest_grace(), 1);
                 pods.end_sweep(begun, wait);
             }
         }
