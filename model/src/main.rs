@@ -13,6 +13,13 @@ fn main() -> ExitCode {
         ["traces"] => out.write_all(traces::all().as_bytes()),
         ["check", ref names @ ..] => {
             let all = scenarios::all();
+            if let Some(name) = names
+                .iter()
+                .find(|name| all.iter().all(|it| it.name != **name))
+            {
+                eprintln!("there is no scenario {name}");
+                return ExitCode::FAILURE;
+            }
             let is_named = |it: &&Scenario| names.is_empty() || names.contains(&it.name);
             all.iter().filter(is_named).try_for_each(|scenario| {
                 let report = check::check(scenario);
