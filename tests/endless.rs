@@ -209,3 +209,103 @@ async fn rows_of_one_interface_are_of_one_whatever_its_name(
     // Each of its five rows makes it wait longer.
     goes_in(&bench, POOL, "1", W + 180..=W + 360).await;
 }
+
+/// Deleted by force after it had been deleting for W or more, while the watch of pods is lost.
+#[rstest]
+#[case::watched(false)]
+#[case::in_a_gap(true)]
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_its_kubelet_did_not_stop_is_forced_away(#[case] in_gap: bool) {
+    let server = with_neighbour(&[(1, "web-0")]);
+    let _beat = live_node(&server, "node-1");
+    let bench = Bench::with(server, seldom()).await;
+    bench.put(reporting("web-0", 1).running());
+    seconds(1_800).await;
+    begin_deletion(&bench, 30);
+    seconds(W + 120).await;
+    if in_gap {
+        bench.relist();
+    }
+    bench.kubelet().force_delete(NS, "web-0");
+    stays(&bench, POOL, &["1"]).await;
+}
+
+/// A container ended for the first time, and its kubelet pulls its image anew: it still says that the container ended.
+#[rstest]
+#[case::waiting(json!({"waiting": {"reason": "ContainerCreating"}}))]
+#[case::terminated(json!({"terminated": {"exitCode": 1, "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:10:00Z"}}))]
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_forced_away_while_a_container_is_restarted(#[case] state: Value) {
+    let server = with_neighbour(&[(1, "web-0")]);
+    let _beat = live_node(&server, "node-1");
+    let bench = Bench::with(server, seldom()).await;
+    bench.put(reporting("web-0", 1).running());
+    seconds(1_800).await;
+    let found = bench.edit("pods", NS, "web-0", |pod| {
+        pod["status"]["containerStatuses"][0]["state"] = state;
+    });
+    assert!(found);
+    seconds(10).await;
+    bench.kubelet().force_delete(NS, "web-0");
+    stays(&bench, POOL, &["1"]).await;
+}
+
+/// Evidence is kept while a row of its owner is there, also if a person exempts it for a while.
+#[rstest]
+#[case::never_exempted(false)]
+#[case::exempted_for_an_hour(true)]
+#[tokio::test(start_paused = true)]
+async fn an_exemption_does_not_forget_that_an_end_may_outlast_w(#[case] exempts: bool) {
+    let server = with_neighbour(&[(1, "web-0")]);
+    let _beat = live_node(&server, "node-1");
+    let bench = Bench::with(server, Config::default()).await;
+    bench.put(reporting("web-0", 1).running());
+    seconds(1_800).await;
+    let hold = |value: Value| {
+        let found = bench.edit("ippools", NS, POOL, |pool| {
+            pool["metadata"]["annotations"]["ipgc.dev/hold"] = value;
+        });
+        assert!(found);
+    };
+    if exempts {
+        hold("x".into());
+    }
+    begin_deletion(&bench, 30);
+    seconds(W + 120).await;
+    bench.kubelet().force_delete(NS, "web-0");
+    seconds(3_600).await;
+    assert_eq!(bench.rows(POOL), ["1", "200"]);
+    let found = bench.edit("ippools", NS, POOL, |pool| {
+        pool["metadata"]["annotations"] = json!({});
+    });
+    assert!(found);
+    stays(&bench, POOL, &["1"]).await;
+}
+
+/// More cases are open than there may be.
+#[rstest]
+#[case::room(100)]
+#[case::full(1)]
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_pod_that_is_left_to_sweeps_is_not_forgotten(#[case] capacity: usize) {
+    let server = with_neighbour(&[(1, "web-0"), (2, "web-1")]);
+    let _beat = live_node(&server, "node-1");
+    let second_beat = live_node(&server, "node-2");
+    let config = Config::default().with(|it| it.queue_capacity = capacity);
+    let bench = Bench::with(server, config).await;
+    bench.put(reporting("web-0", 1).running());
+    run_on(&bench, "node-2", "web-1", 2);
+    seconds(1_800).await;
+    fall_silent(&bench, "node-2", second_beat);
+    bench.kubelet().force_delete(NS, "web-1");
+    begin_deletion(&bench, 30);
+    seconds(W + 120).await;
+    bench.kubelet().force_delete(NS, "web-0");
+    seconds(7_200).await;
+    assert_eq!(bench.rows(POOL), ["1", "2", "200"]);
+    taint(&bench, "node-2");
+    seconds(7_200).await;
+    let rows = bench.rows(POOL);
+    assert!(rows.contains(&"1".to_owned()), "{rows:?}");
+    assert!(!rows.contains(&"2".to_owned()), "{rows:?}");
+}

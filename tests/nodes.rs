@@ -365,3 +365,42 @@ async fn hold_with_an_end_is_told_and_ends_when_the_node_is_fenced() {
     taint(&bench, "node-1");
     next_second_goes(&bench).await;
 }
+
+/// A person wrote local time as UTC, an hour ahead. "Such a time is later than changes yet to come", and does not count.
+/// The node came back since, with a new pod, and was cut off with it.
+#[rstest]
+#[case::in_time(0)]
+#[case::an_hour_ahead(3_600)]
+#[tokio::test(start_paused = true)]
+async fn a_statement_about_the_future_never_counts(#[case] ahead: u64) {
+    let server = server();
+    put_neighbour(&server, POOL);
+    let walls = server.clone();
+    ipgc::clock::set_wall(move || walls.now());
+    let beat = live_node(&server, "node-1");
+    let bench = Bench::long_since(server, Config::default()).await;
+    fall_silent(&bench, "node-1", beat);
+    seconds(300).await;
+    let stated = bench.now() + Duration::from_secs(ahead + 1);
+    let declared = bench.edit("nodes", "", "node-1", |node| {
+        node["metadata"]["annotations"]["ipgc.dev/no-sandboxes"] = stated.to_string().into();
+    });
+    assert!(declared);
+    seconds(300).await;
+    let beat = come_back(&bench, "node-1");
+    put_row_on(&bench, POOL, 1, "web-0", "net1", 1);
+    run_on(&bench, "node-1", "web-0", 1);
+    seconds(600).await;
+    fall_silent(&bench, "node-1", beat);
+    seconds(300).await;
+    bench.kubelet().force_delete(NS, "web-0");
+    seconds(2_400).await;
+    assert_eq!(bench.rows(POOL), ["1", "200"]);
+    // Somebody cordons it.
+    let edited = bench.edit("nodes", "", "node-1", |node| {
+        node["spec"]["unschedulable"] = true.into();
+    });
+    assert!(edited);
+    seconds(60).await;
+    stays(&bench, POOL, &["1"]).await;
+}

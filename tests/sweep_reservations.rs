@@ -379,3 +379,55 @@ async fn that_cannot_be_listed_fail_the_sweep(#[values("500", "deny")] fault: &s
     seconds(900).await;
     assert!(vitals.last_sweep() > 0.0 && vitals.not_ready().is_empty());
 }
+
+/// The plugin's file names the network `red` for `default/net`; another definition names it too. web-7 lives on
+/// 10.0.0.7 and has a reservation, and no row.
+#[rstest]
+#[case::only_the_file(false)]
+#[case::and_a_definition(true)]
+#[tokio::test(start_paused = true)]
+async fn a_living_pods_reservation_stays_whatever_network_its_definition_names(
+    #[case] named: bool,
+) {
+    let server = Server::new();
+    server.put(fixtures::nad(NS, "net", "10.0.0.0/24"));
+    if named {
+        let ipam = json!({ "type": "whereabouts", "network_name": "red", "range": "10.0.0.0/24" });
+        server.put(fixtures::nad_with_ipam("tenant", "red", &ipam));
+    }
+    let pool = fixtures::pool(NS, "10.0.0.0/24").network_name("red");
+    server.put(pool.row(1, &fixtures::sandbox(1), "default/web-1", "net1"));
+    for offset in [1, 7] {
+        let name = format!("web-{offset}");
+        server.put(reporting(&name, offset).running());
+        let reservation = format!("red-10.0.0.{offset}");
+        server.put(fixtures::reservation(
+            NS,
+            &reservation,
+            &format!("{NS}/{name}"),
+            "net1",
+        ));
+    }
+    let _beat = live_node(&server, "node-1");
+    let bench = Bench::start(server).await;
+    seconds(7_200).await;
+    assert_eq!(bench.reservations(), ["red-10.0.0.1", "red-10.0.0.7"]);
+}
+
+/// A claim that a crash left is ended, also if its owner is kept since.
+#[tokio::test(start_paused = true)]
+async fn a_claim_of_an_owner_that_is_kept_since_is_ended() {
+    let server = running(&[(1, "web-0")]);
+    let found = server.edit(ORIP, NS, "10.0.0.1", |it| {
+        it["metadata"]["annotations"] = json!({"ipgc.dev/claimed-from": "default/web-0"});
+        it["spec"]["podref"] = "ipgc.dev/releasing".into();
+    });
+    assert!(found);
+    let config = Config::default().with(|it| {
+        it.policy.keep_podrefs = vec![ipgc::core::podref::Glob::new("default/*")];
+    });
+    let bench = Bench::with(server, config).await;
+    seconds(7_200).await;
+    let its = bench.get(ORIP, NS, "10.0.0.1").unwrap();
+    assert_eq!(its["spec"]["podref"], "default/web-0");
+}

@@ -247,7 +247,12 @@ impl Subject<'_> {
 
     /// The same row, should it be the address of another pod, which ended.
     pub fn of_other(&self, end: &Ended) -> Clearance {
-        self.of_end(end, true, Duration::ZERO)
+        let facts = Facts {
+            rows: self.facts.rows.max(end.expected_rows()),
+            ..self.facts.clone()
+        };
+        let facts = &facts;
+        Subject { facts, ..*self }.of_end(end, true, Duration::ZERO)
     }
 
     fn first_seen(&self) -> Moment {

@@ -351,17 +351,15 @@ impl Ended {
     /// starting a container. It breaks off neither the pull of an image nor a postStart hook.
     pub fn may_outlast(&self) -> bool {
         let PodState {
-            phase,
             containers,
-            sandbox_ready,
+            restarts,
             ..
         } = &self.last;
         let mut states = containers.iter().map(|container| container.state);
-        let is_starting =
-            containers.is_empty() || states.any(|state| state == ContainerState::Waiting);
-        // Somebody else than the kubelet says that a pod is at its end while the sandbox is up.
-        let is_over = phase.is_terminal() && *sandbox_ready != Some(true);
-        self.stuck || (is_starting && !is_over)
+        let is_starting = *restarts
+            || containers.is_empty()
+            || states.any(|state| state == ContainerState::Waiting);
+        self.stuck || (is_starting && !self.last.kubelet_ended_it())
     }
 
     /// When to look at its rows first: not before any of them may go. Where the name may return and

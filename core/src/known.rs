@@ -351,6 +351,32 @@ impl Evidence {
         Some(self.listed(seen))
     }
 
+    /// Takes in a state of a pod that exists: see [`PodIndex::apply`].
+    pub fn apply_pod(
+        &mut self,
+        state: PodState,
+        policy: &Policy,
+        now: Moment,
+    ) -> Option<Arc<Ended>> {
+        let before = self.pods.live(state.podref.as_str()).map(|it| &it.state);
+        let replaced = before.filter(|it| it.uid != state.uid);
+        if replaced.is_some_and(|last| self.is_stuck(last, policy, now)) {
+            self.pods.note_stuck(&state.podref);
+        }
+        self.pods.apply(state, now)
+    }
+
+    /// A list of pods came to its end: see [`PodIndex::end_list`].
+    pub fn end_pod_list(&mut self, policy: &Policy, now: Moment) -> Vec<Arc<Ended>> {
+        let missing = self.pods.unseen();
+        let stuck = missing.filter(|last| self.is_stuck(last, policy, now));
+        let stuck: Vec<_> = stuck.map(|last| last.podref.clone()).collect();
+        for podref in stuck {
+            self.pods.note_stuck(&podref);
+        }
+        self.pods.end_list(now)
+    }
+
     /// Takes in the last state of a deleted pod: see [`PodIndex::delete`].
     pub fn delete_pod(
         &mut self,
@@ -367,7 +393,7 @@ impl Evidence {
     /// Whether its kubelet is at work, and did not end it in a whole wait W since it was being deleted.
     fn is_stuck(&self, last: &PodState, policy: &Policy, now: Moment) -> bool {
         let live = self.pods.live(last.podref.as_str());
-        let live = live.filter(|live| live.state.uid == last.uid && !last.phase.is_terminal());
+        let live = live.filter(|live| live.state.uid == last.uid && !last.kubelet_ended_it());
         let begun = live.and_then(Live::deleting_since);
         let (Some(Live { state, .. }), Some(begun), Some(node)) = (live, begun, &last.node) else {
             return false;

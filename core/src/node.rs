@@ -46,6 +46,11 @@ pub struct NodeState {
     pub declared_empty: bool,
     /// Whether that annotation is in the future, and so does not count: it would be later than changes yet to come.
     pub declared_ahead: bool,
+    /// The text of that annotation.
+    pub declaration: Option<Box<str>>,
+    /// Whether the node was ready, or the annotation in the future, when it was seen with this text before: then it says
+    /// nothing of the present. [`Nodes`] knows, the object does not tell.
+    pub declaration_is_old: bool,
 }
 
 /// One run of a machine, as its kubelet reports it in `status.nodeInfo`.
@@ -63,6 +68,7 @@ impl NodeState {
         let other = Self {
             version: self.version.clone(),
             taint_is_old: self.taint_is_old,
+            declaration_is_old: self.declaration_is_old,
             ..other.clone()
         };
         *self == other
@@ -71,7 +77,9 @@ impl NodeState {
     /// Whether it runs no sandboxes: it is not ready, and a person or a controller that knows says
     /// so. What is said of a node that is ready does not count: pods may have come since.
     pub fn is_fenced(&self) -> bool {
-        !self.ready && (self.out_of_service && !self.taint_is_old || self.declared_empty)
+        let is_tainted = self.out_of_service && !self.taint_is_old;
+        let is_declared = self.declared_empty && !self.declaration_is_old;
+        !self.ready && (is_tainted || is_declared)
     }
 }
 

@@ -108,6 +108,9 @@ pub struct PodState {
     pub sandbox_ready: Option<bool>,
     /// All container states reported.
     pub containers: Arc<[Container]>,
+    /// Whether a container that ended is to be started anew, so that the kubelet may be at work on that. Of a pod that is
+    /// being deleted: whether it was so before.
+    pub restarts: bool,
     /// The ids of its containers, those that run and those that ran last, init and ephemeral ones included.
     pub container_ids: Box<[IdTag]>,
     /// The latest of its creation, its deletionTimestamp and the ends of its containers. An audit tells by it whether a
@@ -127,6 +130,11 @@ impl PodState {
     /// Whether it is in phase Running, and nobody deleted it.
     pub fn is_running(&self) -> bool {
         self.phase == Phase::Running && !self.deleting
+    }
+
+    /// Whether its kubelet may have said that it is at its end: while its sandbox is up, somebody else did.
+    pub fn kubelet_ended_it(&self) -> bool {
+        self.phase.is_terminal() && self.sandbox_ready != Some(true)
     }
 
     /// Whether this is the id of one of its containers.

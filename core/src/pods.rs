@@ -149,6 +149,12 @@ impl PodIndex {
         self.live.insert(live.state.podref.clone(), live);
     }
 
+    /// The last states of the pods that the present list has not shown.
+    pub(crate) fn unseen(&self) -> impl Iterator<Item = &PodState> {
+        let unseen = self.live.values().filter(|live| !live.is_seen);
+        unseen.map(|live| &live.state)
+    }
+
     /// The kubelet of this pod is at work, and did not end it in a whole wait W since it was being deleted.
     pub fn note_stuck(&mut self, podref: &PodRef) {
         if let Some(live) = self.live.get_mut(podref) {
@@ -399,7 +405,9 @@ impl PodIndex {
         let live = &mut self.live;
         self.ended.retain(|podref, ends| {
             let recent = |end: &Ended| end.at >= swept || now.since(end.at) < keep;
-            let is_awaited = self.awaited.contains(podref);
+            // Exempt rows, and those that found no room in the queue, are no open cases.
+            let is_awaited =
+                self.awaited.contains(podref) || self.census.count(podref.as_str()).rows() > 0;
             let is_kept = |end: &Ended| is_awaited || recent(end) || needed(end);
             let living = live.get_mut(podref);
             if living.is_none() && !ends.iter().any(|end| is_kept(end)) {

@@ -1,6 +1,8 @@
 //! More DELs than a kubelet gets through while all of them are lost: it tries for ever, and what it calls for
 //! last answers as long.
 
+use ipgc_core::{breaker::Limits, known::Evidence, pod::wire::Wire};
+
 use crate::common::prelude::*;
 
 /// Long after everything.
@@ -356,4 +358,106 @@ fn rows_of_somebody_unseen_are_counted(
         assert_eq!(clearance.endless, (counted > 2).then_some(at(W)));
         assert_eq!(clearance.wait, wait);
     }
+}
+
+fn evidence() -> Evidence {
+    Evidence::new(Limits::default(), working(&["node-1"], 1_000))
+}
+
+fn running() -> PodState {
+    reporting(POD, "net1", "10.0.0.5")
+}
+
+fn deleting() -> PodState {
+    running().but(|it| it.deleting = true)
+}
+
+/// A pod was seen being deleted for longer than W by a kubelet at work; it is forced away while the watch is lost.
+#[rstest]
+#[case::watched(false)]
+#[case::found_by_a_list(true)]
+fn a_kubelet_that_did_not_stop_a_pod_is_known_also_if_a_list_found_the_end(#[case] by_list: bool) {
+    let mut evidence = evidence();
+    let policy = Policy::default();
+    evidence.apply_pod(running(), &policy, at(0));
+    evidence.apply_pod(deleting(), &policy, at(100));
+    let ended = if by_list {
+        evidence.pods.begin_list(at(990));
+        evidence.end_pod_list(&policy, at(1_000)).pop()
+    } else {
+        evidence.delete_pod(deleting(), &policy, at(1_000))
+    };
+    assert!(ended.unwrap().may_outlast());
+}
+
+/// The same where a list shows a successor.
+#[test]
+fn and_if_a_list_shows_its_successor() {
+    let mut evidence = evidence();
+    evidence.apply_pod(running(), &Policy::default(), at(0));
+    evidence.apply_pod(deleting(), &Policy::default(), at(100));
+    evidence.pods.begin_list(at(990));
+    let next = running().but(|it| it.uid = "uid-2".into());
+    let ended = evidence.apply_pod(next, &Policy::default(), at(1_000));
+    assert!(ended.unwrap().may_outlast());
+}
+
+/// Somebody else writes the phase before the pod is forced away.
+#[rstest]
+#[case::nobody_writes_a_phase(Phase::Running)]
+#[case::somebody_does(Phase::Failed)]
+fn a_foreign_phase_does_not_make_a_stuck_pod_end(#[case] phase: Phase) {
+    let mut evidence = evidence();
+    evidence.pods.apply(running(), at(0));
+    evidence.pods.apply(deleting(), at(100));
+    let last = deleting().but(|it| it.phase = phase);
+    evidence.pods.apply(last.clone(), at(999));
+    let ended = evidence.delete_pod(last, &Policy::default(), at(1_000));
+    assert!(ended.unwrap().may_outlast());
+}
+
+/// A kubelet says that a container ended while it pulls its image anew.
+#[rstest]
+#[case::that_serves("Always", "containerStatuses", 0, true)]
+#[case::without_a_policy("", "containerStatuses", 0, true)]
+#[case::that_failed("OnFailure", "containerStatuses", 1, true)]
+#[case::that_is_done("OnFailure", "containerStatuses", 0, false)]
+#[case::that_is_never_restarted("Never", "containerStatuses", 1, false)]
+#[case::init_container_that_failed("Always", "initContainerStatuses", 1, true)]
+#[case::init_container_that_is_done("Always", "initContainerStatuses", 0, false)]
+fn a_container_is_started_anew(
+    #[case] policy: &str,
+    #[case] list: &str,
+    #[case] code: i64,
+    #[case] restarts: bool,
+) {
+    let mut status = json!({"phase": "Running"});
+    status[list] = json!([{"name": "main", "state": {"terminated": {"exitCode": code}}}]);
+    for is_deleted in [false, true] {
+        let mut pod = json!({
+            "metadata": {"namespace": "default", "name": "web-0", "uid": "uid-1"},
+            "spec": {"restartPolicy": policy},
+            "status": status,
+        });
+        if is_deleted {
+            pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        }
+        let pod = pod.to_string();
+        let state = serde_json::from_str::<Wire<'_>>(&pod).unwrap().state();
+        assert_eq!(state.unwrap().restarts, restarts && !is_deleted);
+    }
+}
+
+/// While it is being deleted, containers that ended are those that the kubelet stops.
+#[rstest]
+#[case::was_restarted_before(true)]
+#[case::ran(false)]
+fn a_container_that_ended_during_the_deletion_is_not_started(#[case] restarts: bool) {
+    let mut evidence = evidence();
+    let policy = Policy::default();
+    let before = running().but(|it| it.restarts = restarts);
+    evidence.apply_pod(before, &policy, at(0));
+    let last = deleting().but(|it| it.containers = containers(&[("main", ENDED)]));
+    let ended = evidence.delete_pod(last, &policy, at(10));
+    assert_eq!(ended.unwrap().may_outlast(), restarts);
 }

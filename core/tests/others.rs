@@ -456,3 +456,25 @@ fn the_pods_of_a_virtual_machine_never_return(
     let wire = Wire::deserialize(&pod).unwrap();
     assert_eq!(wire.state().unwrap().name_may_return, returns);
 }
+
+/// W of the other pod's end counts the other pod's rows.
+#[test]
+fn the_other_pods_own_dels_count() {
+    let two = status(&[("net7", &["10.0.0.5"]), ("net8", &["10.0.1.5"])]);
+    let other = reporting("default/other", "net7", "10.0.0.5").but(|it| {
+        it.status = two;
+        it.uid = "uid-9".into();
+    });
+    let own = ended(reporting(POD, "net1", "10.0.0.5"), 100, true);
+    let end = ended(other, 100, false);
+    assert_eq!(end.expected_rows(), 2);
+    let other = Other {
+        pod: Arc::new(end.last.clone()),
+        end: Some(end),
+        has_id: false,
+    };
+    let known = Known::of(&[own]).seen(0).on(working(&["node-1"], 90_000));
+    let known = known.but(|it| it.others = vec![other]);
+    let clearance = stale(verdict(&Presence::Absent, &known)).clearance;
+    assert_eq!(clearance.wait, until(100 + TWO_BEATS + W + 60));
+}

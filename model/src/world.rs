@@ -360,6 +360,7 @@ impl Pod {
             default_network: None,
             sandbox_ready: Some(sandbox_ready),
             containers: containers.into(),
+            restarts: false,
             container_ids: Box::default(),
             since: None,
         }

@@ -69,7 +69,8 @@ impl Sink<LeanPod> for PodSink {
         let Some(state) = pod.into_state() else {
             return;
         };
-        let predecessor = self.with(|evidence, now| evidence.pods.apply(state, now));
+        let policy = &self.0.policy;
+        let predecessor = self.with(|evidence, now| evidence.apply_pod(state, policy, now));
         self.ended(predecessor);
     }
 
@@ -84,7 +85,7 @@ impl Sink<LeanPod> for PodSink {
 
     fn end_list(&mut self) {
         let missing = self.with(|evidence, now| {
-            let missing = evidence.pods.end_list(now);
+            let missing = evidence.end_pod_list(&self.0.policy, now);
             // Before anybody can see the new list: until it is known which nodes there are, rows of
             // those whom nobody saw wait.
             evidence.nodes.gap(now);

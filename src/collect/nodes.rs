@@ -30,7 +30,7 @@ const LEASES: &str = "kube-node-lease";
 /// Longest time from one read of the Leases to the next: a kubelet renews every ten seconds, and a
 /// minute without a change is silence.
 const READ_EVERY: Duration = Duration::from_secs(10);
-/// How long a node that is gone is remembered: longer than any wait.
+/// How long a node that is gone is remembered, or longer where a wait is.
 const KEEP_GONE: Duration = Duration::from_hours(48);
 
 /// The fields of a Lease that tell whether its kubelet is at work; of a node, its metadata. Each may be absent.
@@ -129,7 +129,7 @@ impl NodeKeeper {
             }
             self.wake(&mut last).await;
             let now = self.context.clock.now();
-            self.context.evidence().nodes.forget(KEEP_GONE, now);
+            self.forget(now);
             let next = match (read_every, read_at) {
                 (Some(every), Some(read)) => self.context.clock.until(read + every),
                 (Some(_), None) => Duration::ZERO,
@@ -145,6 +145,13 @@ impl NodeKeeper {
                 Ok(()) = interest.changed() => {}
             }
         }
+    }
+
+    fn forget(&self, now: Moment) {
+        let mut evidence = self.context.evidence();
+        let grace = evidence.pods.longest_grace();
+        let wait = self.context.policy.longest_wait(grace);
+        evidence.nodes.forget(KEEP_GONE.max(wait * 2), now);
     }
 
     /// All nodes that exist, by a quorum LIST begun after the gap: each may run what nobody saw. Until when their Leases

@@ -112,8 +112,8 @@ impl From<Wire> for LeanNode {
             .into_iter()
             .find(|condition| condition.kind.as_deref() == Some("Ready"));
         let time = |text: Option<&str>| text.and_then(|text| text.parse::<Timestamp>().ok());
-        let declared = metadata.annotations.unwrap_or_default().no_sandboxes;
-        let declared = time(declared.as_deref());
+        let declaration = metadata.annotations.unwrap_or_default().no_sandboxes;
+        let declared = time(declaration.as_deref());
         let now = wall();
         let is_ahead = declared.is_some_and(|declared| declared.duration_since(now) > AHEAD);
         let changed = ready
@@ -140,6 +140,8 @@ impl From<Wire> for LeanNode {
                     _ => false,
                 },
                 declared_ahead: is_ahead,
+                declaration: declaration.map(Into::into),
+                declaration_is_old: false,
             },
             metadata: ObjectMeta {
                 name: metadata.name,

@@ -36,7 +36,8 @@ pub fn judge_orphan(
         Ok(row) => row,
         Err(unreadable) => return Verdict::Unknown(Unknown::Unreadable(unreadable)),
     };
-    if policy.keeps(&row.podref) {
+    // A claim of before the flag was given comes to its end: its row is gone.
+    if policy.keeps(&row.podref) && !reservation.is_claimed() {
         return Verdict::Unknown(Unknown::KeptOwner);
     }
     let subject = Subject {
@@ -70,7 +71,13 @@ pub fn judge_orphan(
                 return stale(Cause::Completed, clearance);
             }
             // Its name may be read wrongly, and of what its pod reports none is free.
+            let mut rows = facts.siblings.unwrap_or_default().iter();
+            // Definitions change, and a file on the nodes may name the network: unless a row of the pod says where it has
+            // the address, it may be here.
+            let may_be_here =
+                pod.status.has_address(address) && !rows.any(|row| row.address == address);
             let is_reported = facts.scope.is_reported_by(pod, address)
+                || may_be_here
                 || may_be_of_another(&reservation.name, Some(address), pod);
             if is_reported {
                 return held_while_at_work(&subject, pod, Held::Reported);

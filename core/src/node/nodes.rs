@@ -39,7 +39,7 @@ pub(crate) fn by_lease(since: Moment, wait: Duration, now: Moment) -> Moment {
 impl Nodes {
     /// Takes in the state of a node that exists.
     pub fn apply(&mut self, name: &str, mut state: NodeState, now: Moment) {
-        state.taint_is_old = self.is_taint_old(name, &state);
+        self.note_age(name, &mut state);
         let known = self.by_name.get_mut(name).and_then(|it| it.state.as_mut());
         if let Some(known) = known
             && known.says_the_same(&state)
@@ -57,14 +57,18 @@ impl Nodes {
         }
     }
 
-    /// Whether the node, in this new state, was ready since it was tainted, or may have been.
-    fn is_taint_old(&self, name: &str, state: &NodeState) -> bool {
+    /// Notes whether the node, in this new state, was ready since it was tainted or declared empty, or may have been.
+    fn note_age(&self, name: &str, state: &mut NodeState) {
         let known = self.by_name.get(name).and_then(Node::state);
         let known = known.filter(|known| known.uid == state.uid);
-        state.out_of_service
+        state.taint_is_old = state.out_of_service
             && known.map_or(state.ready || self.went_back, |known| {
                 known.taint_is_old || (state.ready && !known.ready)
-            })
+            });
+        state.declaration_is_old = known.is_some_and(|known| {
+            let did_not_count = known.declaration_is_old || known.declared_ahead || known.ready;
+            did_not_count && known.declaration == state.declaration
+        });
     }
 
     /// Takes in that the object of a node had this version when a quorum read was `asked`, or later. A kubelet that
@@ -110,7 +114,7 @@ impl Nodes {
     /// was between this state and the last one. Where it is as the watch told, so it was all the time.
     pub fn read(&mut self, name: &str, state: Option<NodeState>, now: Moment) {
         let state = state.map(|mut state| {
-            state.taint_is_old = self.is_taint_old(name, &state);
+            self.note_age(name, &mut state);
             state
         });
         if let Some(node) = self.by_name.get_mut(name) {

@@ -84,6 +84,7 @@ struct Spec<'t> {
     node_name: Option<Text<'t>>,
     host_network: Option<bool>,
     termination_grace_period_seconds: Option<i64>,
+    restart_policy: Option<Text<'t>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -137,6 +138,7 @@ struct State<'t> {
 struct Terminated<'t> {
     started_at: Option<Text<'t>>,
     finished_at: Option<Text<'t>>,
+    exit_code: Option<i64>,
     #[serde(rename = "containerID")]
     id: Option<Text<'t>>,
 }
@@ -197,6 +199,8 @@ impl Wire<'_> {
             default_network: kept(annotations.default_network.as_ref()),
             sandbox_ready: up.map(|condition| condition.status.as_deref() == Some("True")),
             containers: status.map_or_else(Arc::default, PodStatus::all_containers),
+            restarts: metadata.deletion_timestamp.is_none()
+                && status.is_some_and(|it| it.restarts(spec.restart_policy.as_deref())),
             container_ids: status.map_or_else(Box::default, PodStatus::all_ids),
             since: times.chain(ends).max(),
         })
@@ -209,6 +213,21 @@ impl PodStatus<'_> {
             let end = status.state.as_ref()?.terminated.as_ref()?;
             end.finished_at.as_ref().and_then(time)
         })
+    }
+
+    /// Whether the kubelet starts a container anew that ended: those that serve are left, and init containers after a
+    /// failure.
+    fn restarts(&self, policy: Option<&str>) -> bool {
+        let code =
+            |it: &ContainerStatus<'_>| Some(it.state.as_ref()?.terminated.as_ref()?.exit_code);
+        let failed = |it: &ContainerStatus<'_>| code(it).is_some_and(|code| code != Some(0));
+        let mut serving = self.containers.iter().flatten();
+        let mut init = self.init_containers.iter().flatten();
+        match policy {
+            Some("Never") => false,
+            Some("OnFailure") => serving.any(failed) || init.any(failed),
+            _ => serving.any(|it| code(it).is_some()) || init.any(failed),
+        }
     }
 
     fn statuses(&self) -> impl Iterator<Item = &ContainerStatus<'_>> {

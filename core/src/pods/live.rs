@@ -67,8 +67,11 @@ impl Live {
     pub fn advance(&mut self, next: PodState, watched: bool, now: Moment) {
         // A deletion by force does not shorten the grace that the kubelet gives since an earlier one.
         let grace = next.termination_grace.max(self.state.termination_grace);
+        // While it is being deleted, containers that ended are those that the kubelet stops.
+        let restarts = next.restarts || (next.deleting && self.state.restarts);
         self.state = PodState {
             termination_grace: grace,
+            restarts,
             ..next
         };
         self.is_seen = true;

@@ -86,6 +86,7 @@ pub fn pod(owner: &str) -> PodState {
         request: Request::default(),
         sandbox_ready: Some(true),
         containers: containers(&[("main", RUNNING)]),
+        restarts: false,
         container_ids: Box::default(),
         since: None,
     }

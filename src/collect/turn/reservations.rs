@@ -125,8 +125,8 @@ impl Turn<'_> {
 
     fn name_may_return(&self, podref: &PodRef) -> bool {
         let ended = self.context.evidence().pods.ended(podref);
-        let mut ended = ended.iter().chain(self.batch.ends(podref));
-        ended.all(|end| end.last.name_may_return)
+        let ended = || ended.iter().chain(self.batch.ends(podref));
+        ended().next().is_none() || ended().any(|end| end.last.name_may_return)
     }
 
     /// Of the reservations that had no row when they were found, those that may go now; those that were `claimed` are
