@@ -119,6 +119,17 @@ impl Scope<'_> {
         })
     }
 
+    /// Whether a pod reports an address by a definition that names no network: the plugin's own file on the nodes may.
+    pub fn is_reported_without_name_by(&self, pod: &PodState, address: IpAddr) -> bool {
+        let mut entries = pod.status.entries();
+        entries.any(|entry| {
+            let sections = self.definitions.get(entry.network);
+            let mut sections = sections.into_iter().flatten().flatten();
+            entry.addresses.contains(&address)
+                && sections.any(|section| section.network_name.is_none())
+        })
+    }
+
     /// Whether the range of this definition may have been that of this pool, which no definition of the network has
     /// any more: the row of a pod stays where it is when a range is changed.
     fn may_have_named(&self, entry: StatusEntry<'_>) -> bool {

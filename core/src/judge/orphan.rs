@@ -71,13 +71,9 @@ pub fn judge_orphan(
                 return stale(Cause::Completed, clearance);
             }
             // Its name may be read wrongly, and of what its pod reports none is free.
-            let mut rows = facts.siblings.unwrap_or_default().iter();
-            // Definitions change, and a file on the nodes may name the network: unless a row of the pod says where it has
-            // the address, it may be here.
-            let may_be_here =
-                pod.status.has_address(address) && !rows.any(|row| row.address == address);
+            // No row says where the pod has the address: a file on the nodes may name the network.
             let is_reported = facts.scope.is_reported_by(pod, address)
-                || may_be_here
+                || facts.scope.is_reported_without_name_by(pod, address)
                 || may_be_of_another(&reservation.name, Some(address), pod);
             if is_reported {
                 return held_while_at_work(&subject, pod, Held::Reported);

@@ -67,7 +67,8 @@ impl Nodes {
             });
         state.declaration_is_old = known.is_some_and(|known| {
             let did_not_count = known.declaration_is_old || known.declared_ahead || known.ready;
-            did_not_count && known.declaration == state.declaration
+            let is_same = known.declaration == state.declaration;
+            did_not_count && is_same && state.declaration.is_some()
         });
     }
 
