@@ -45,7 +45,7 @@ impl Summary {
     pub fn is_clear(&self) -> bool {
         let survey = &self.survey;
         let is_read = survey.pools_unreadable + survey.reservations_unreadable == 0;
-        let would_free = self.dry_run && self.freed > 0;
+        let would_free = self.dry_run && self.freed + self.reservations > 0;
         self.waiting == 0 && self.failed == 0 && is_read && !would_free
     }
 }
@@ -70,6 +70,13 @@ impl fmt::Display for Summary {
                 "would free {} addresses; nothing was written",
                 self.freed
             )?;
+            if self.reservations > 0 {
+                writeln!(
+                    f,
+                    "would free {} reservations without an address",
+                    self.reservations
+                )?;
+            }
         } else {
             let Self {
                 freed,
@@ -141,8 +148,13 @@ pub async fn once(
         survey: survey.ok_or("it was ended before the survey was over")?,
         dry_run: config.dry_run,
         freed: counters.rows_freed.get() + counters.rows_would_free.get(),
-        reservations: counters.reservations_freed.get(),
-        waiting: outlook.waiting,
+        reservations: counters.reservations_freed.get() + counters.reservations_would_free.get(),
+        // What was not looked at by then is not done either.
+        waiting: if outlook.at_work {
+            outlook.open
+        } else {
+            outlook.waiting
+        },
         marked: outlook.begun,
         failed: counters.frees_refused.get()
             + counters.claims_forbidden.get()
@@ -182,6 +194,7 @@ async fn work(
     let is_in_time = timeout_at(end, outlook.wait_for(is_over)).await.is_ok();
     if !is_in_time {
         // A mark that nobody ends keeps its address from everybody.
+        vitals.closing.cancel();
         let is_ended = |it: &Outlook| !it.at_work && it.begun == 0;
         let _ = timeout(BEGUN + add_budget, outlook.wait_for(is_ended)).await;
     }

@@ -8,6 +8,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use ipgc_core::{known::Evidence, plan::Outlook};
 use jiff::Timestamp;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     clock::{Clock, wall},
@@ -58,6 +59,8 @@ pub struct Vitals {
     pub sweeps: watch::Sender<SweepHealth>,
     /// Each watch, by the resource, and whether its first list is complete. A list that is complete stays so.
     pub(crate) synced: [(&'static str, watch::Sender<bool>); 3],
+    /// No row is freed any more, and only marks are ended.
+    pub(crate) closing: CancellationToken,
     /// How much work is open.
     pub(crate) outlook: watch::Sender<Outlook>,
 }
@@ -89,6 +92,7 @@ impl Vitals {
             pulse: Arc::default(),
             sweeps: watch::Sender::default(),
             synced: resources.map(|resource| (resource, watch::Sender::new(false))),
+            closing: CancellationToken::new(),
             outlook: watch::Sender::default(),
         }
     }

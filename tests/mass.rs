@@ -2,7 +2,13 @@
 //!
 //! The server answers as slowly as a real one on large pools, since gathering is what that is for.
 
-use std::{collections::HashMap, sync::Mutex};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use crate::prelude::*;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
@@ -316,4 +322,32 @@ async fn each_delete_comes_soon_after_a_proof(
         let claim = claims.get(&delete.name);
         assert!(claim.is_none_or(|at| *at < delete.at - late), "{delete}");
     }
+}
+
+/// Marks of a run before are due at one moment, and each pool has some: all pools are read for one of them at a time.
+#[tokio::test(start_paused = true)]
+async fn pools_with_reservations_alone_are_looked_at_one_after_the_other() {
+    let server = server();
+    let _beat = live_node(&server, "node-1");
+    for pool in 1..=40 {
+        server.put(fixtures::pool(NS, &format!("10.9.{pool}.0/24")));
+        put_claimed(&server, &format!("10.9.{pool}.9"), "gone");
+    }
+    let bench = Bench::with(server, seldom()).await;
+    seconds(60).await;
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let counted = (Arc::clone(&now), Arc::clone(&most));
+    let lists = Match::list("ippools").filter(|request| !request.metadata_only);
+    bench.on(lists).before(move |_| {
+        let (now, most) = counted.clone();
+        async move {
+            most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            sleep(Duration::from_millis(300)).await;
+            now.fetch_sub(1, Ordering::SeqCst);
+        }
+    });
+    seconds(600).await;
+    assert_eq!(bench.reservations(), Vec::<String>::new());
+    let most = most.load(Ordering::SeqCst);
+    assert!((1..=5).contains(&most), "{most} at once");
 }

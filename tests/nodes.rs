@@ -404,3 +404,21 @@ async fn a_statement_about_the_future_never_counts(#[case] ahead: u64) {
     seconds(60).await;
     stays(&bench, POOL, &["1"]).await;
 }
+
+/// The case of a row that only a sweep can find, since the definition is gone.
+#[tokio::test(start_paused = true)]
+async fn a_fence_frees_a_row_that_a_sweep_found_at_once() {
+    let server = with_neighbour(&[(1, "db-0")]);
+    let beat = live_node(&server, "node-1");
+    let _other = live_node(&server, "node-2");
+    server.put(reporting("db-0", 1).grace(36_000).node("node-1").running());
+    let bench = Bench::long_since(server, Config::default()).await;
+    assert!(bench.server.delete(NADS, NS, "net").is_some());
+    seconds(5).await;
+    bench.kubelet().force_delete(NS, "db-0");
+    seconds(1_800).await;
+    fall_silent(&bench, "node-1", beat);
+    seconds(120).await;
+    taint(&bench, "node-1");
+    goes_after(&bench, POOL, "1", 900).await;
+}

@@ -165,3 +165,58 @@ async fn a_signal_ends_it() {
         "{summary:?}"
     );
 }
+
+/// A case that was not looked at yet is not done.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_ended_in_its_first_turn_is_not_clear() {
+    let server = leaked();
+    let slow = Match::get("ippools");
+    server.on(slow).delay(Duration::from_secs(4));
+    let running = launch(&server, seldom());
+    let vitals = running.vitals.clone();
+    let stop = async move {
+        let mut sweeps = vitals.sweeps.subscribe();
+        sweeps.wait_for(|it| it.swept.is_some()).await.unwrap();
+        seconds(1).await;
+    };
+    let wait = Duration::from_hours(1);
+    let summary = once(running.release(), &seldom(), wait, stop)
+        .await
+        .unwrap();
+    assert_eq!(rows(&server, POOL), ["1", "2"]);
+    assert!(!summary.is_clear(), "{summary}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_that_finds_a_reservation_alone_is_not_clear() {
+    let server = running(&[(2, "alive")]);
+    reserve(&server, "10.0.0.9", "gone");
+    let config = Config::default().with(|it| it.dry_run = true);
+    let (summary, _) = run(&server, config, Duration::from_mins(10)).await;
+    let summary = summary.unwrap();
+    assert!(!summary.is_clear(), "{summary}");
+    says(
+        &summary.to_string(),
+        &["would free 1 reservations without an address"],
+    );
+}
+
+/// After the wait marks are ended, and none is begun.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_begun_after_the_wait() {
+    let server = server();
+    let _beat = live_node(&server, "node-1");
+    put_pool(&server, &[(1, "gone"), (2, "alive"), (3, "late")]);
+    run_pod(&server, "alive", 2);
+    run_pod(&server, "late", 3);
+    let other = server.clone();
+    tokio::spawn(async move {
+        seconds(90).await;
+        Kubelet::new(&other).force_delete(NS, "late");
+    });
+    let (summary, _) = run(&server, seldom(), Duration::from_secs(W + 30)).await;
+    let summary = summary.unwrap();
+    assert_eq!(summary.marked, 0, "{summary}");
+    assert_eq!(rows(&server, POOL), ["2", "3"]);
+    assert!(!summary.is_clear(), "{summary}");
+}

@@ -448,3 +448,29 @@ async fn each_delete_follows_its_proof_within_two_seconds(#[case] owner: &str) {
     assert!(longest < Duration::from_secs(2), "{longest:?}");
     assert_eq!(bench.sent(Match::delete(ORIP)).len(), 1_000);
 }
+
+/// A sweep that has listed the reservation before its claim does not begin the wait anew.
+#[tokio::test(start_paused = true)]
+async fn a_sweep_beside_a_claim_does_not_begin_its_wait_anew() {
+    let server = server();
+    put_pool(&server, &[(1, "web-1")]);
+    server.put(reporting("web-1", 1).running());
+    let config = Config::default().with(|it| it.sweep_interval = Duration::from_secs(600));
+    let bench = Bench::long_since(server, config).await;
+    let list = bench.on(Match::list(ORIP)).once();
+    list.before(|server| async move {
+        end_pod(&server, NS, "web-1");
+        sleep(Duration::from_millis(300)).await;
+    });
+    let slow = bench.on(Match::list("ippools").first_page());
+    slow.once().delay(Duration::from_secs(6));
+    while rows(&bench, POOL).iter().any(|row| row == "1") {
+        seconds(1).await;
+    }
+    seconds(150).await;
+    assert!(
+        bench.reservations().is_empty(),
+        "{:?}",
+        bench.reservations()
+    );
+}

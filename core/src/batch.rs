@@ -61,13 +61,6 @@ impl Batch {
         self.works.get(podref).map_or(&[], |work| &work.ended)
     }
 
-    /// The nodes that incarnations of this owner ended on, in the order of their names.
-    pub fn nodes_of(&self, podref: &PodRef) -> Arc<[Box<str>]> {
-        let ends = self.ends(podref).iter();
-        let nodes: BTreeSet<Box<str>> = ends.filter_map(|end| end.last.node.clone()).collect();
-        nodes.into_iter().collect()
-    }
-
     /// Reservations that had no row in the network of the pool, with their owners.
     pub fn orphans(&self) -> Vec<(PodRef, String)> {
         let orphans = self.works.iter().flat_map(|(podref, work)| {

@@ -339,6 +339,14 @@ impl Evidence {
         self.listed(seen)
     }
 
+    /// The same by a sweep, which may have read it before it was claimed: one that is remembered stays so, and whether it
+    /// changed is asked when it is judged.
+    pub fn see_reservation_again(&mut self, reservation: &Reservation, now: Moment) {
+        if !self.first_seen.keep_object(&reservation.uid, now) {
+            let _ = self.see_reservation(reservation, now);
+        }
+    }
+
     /// The same, but only for a reservation that is already remembered: sweeps forget one that has a row by now.
     pub fn recall_reservation(
         &mut self,

@@ -64,6 +64,12 @@ impl Sightings {
         see(seen.entry(uid.into()), fingerprint(content), now).sighting
     }
 
+    /// Notes that an object is there yet, whatever it says. Whether it is remembered.
+    pub fn keep_object(&mut self, uid: &str, now: Moment) -> bool {
+        let seen = self.objects.get_mut(uid);
+        seen.map(|seen| seen.last = now).is_some()
+    }
+
     /// The same, but only for an object that is already remembered. If the object is unchanged, this does not extend the
     /// time for which it is remembered.
     pub fn recall_object(

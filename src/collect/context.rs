@@ -23,7 +23,7 @@ use ipgc_core::{
 };
 use kube::Client;
 use tokio::sync::{Notify, mpsc, watch};
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::warn;
 
 use super::{
@@ -63,6 +63,8 @@ pub struct Context {
     pub freshness: Arc<Freshness>,
     /// Held while nodes are read, which are the same for many who need them at the same time.
     pub reading_nodes: tokio::sync::Mutex<()>,
+    /// Held while all pools are read for reservations without a row: those of many pools are due at one moment.
+    pub reading_pools: tokio::sync::Mutex<()>,
     /// Whether the API server's data went back in time.
     pub history: Arc<History>,
     /// Takes news to the planner: see [`Context::plan`].
@@ -83,6 +85,8 @@ pub struct Context {
     pub dry_run: bool,
     /// Where the sweep shows that it gets on.
     pub pulse: Arc<Pulse>,
+    /// No row is freed any more, and only marks are ended.
+    pub closing: CancellationToken,
     /// Whether we may write.
     pub gate: Arc<Gate>,
     /// The writes that the server refuses though we may send them.
@@ -126,6 +130,7 @@ impl Context {
             ))),
             freshness: Arc::new(Freshness::new(clock)),
             reading_nodes: tokio::sync::Mutex::default(),
+            reading_pools: tokio::sync::Mutex::default(),
             history,
             planner: mpsc::channel(1).0,
             sweep_wanted: Notify::new(),
@@ -136,6 +141,7 @@ impl Context {
             clock,
             dry_run: false,
             pulse: Arc::default(),
+            closing: CancellationToken::new(),
             gate,
             refusals: Refusals::new(client, clock),
             events,

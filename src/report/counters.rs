@@ -60,6 +60,8 @@ counters! {
     rows_freed,
     /// Rows that a dry run would have removed.
     rows_would_free,
+    /// Reservations without a row that a dry run would have removed.
+    reservations_would_free,
     /// Rows that are held because their node is silent, counted when that is found.
     rows_held,
     /// Rows that the breaker stopped, counted when that is found.

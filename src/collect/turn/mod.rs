@@ -158,6 +158,13 @@ impl<'t> Turn<'t> {
             self.freed.extend(self.batch.confirm_missing(&observed));
             self.learn_from_rejection(&observed);
             let due = self.due(&observed);
+            if self.context.closing.is_cancelled() {
+                let later = self.context.clock.now() + Duration::from_hours(1);
+                for podref in due.keys() {
+                    self.outcome(podref, Outcome::not_before(later));
+                }
+                return Ok(());
+            }
             if due.is_empty() {
                 return Ok(());
             }

@@ -17,6 +17,7 @@ use ipgc_core::{
     reservation::Reservation,
     work::Wanted,
 };
+use tokio::time::timeout;
 use tracing::{debug, info};
 
 use super::Turn;
@@ -26,6 +27,9 @@ use crate::collect::{
     release::{Left, Releaser},
     second_look::second_look,
 };
+
+/// Nobody waits longer for another one's look at all pools.
+const LONGEST_LOOK: Duration = Duration::from_mins(1);
 
 impl Turn<'_> {
     /// Frees the reservations of rows that this turn or an earlier try removed, and those that had no row. The latter are
@@ -58,6 +62,7 @@ impl Turn<'_> {
                     .is_news(self.uid(), &format!("reserved/{address}"))
                 {
                     let podref = &wanted.row.podref;
+                    self.context.counters.reservations_would_free.inc();
                     info!(pool = %self.key, %address, %podref, "would free reservation");
                 }
             }
@@ -203,7 +208,10 @@ impl Turn<'_> {
     async fn retain_free(&mut self, wanted: &mut Vec<Wanted>) {
         let namespace = Some(self.key.namespace.as_str());
         let addresses = wanted.iter().map(|wanted| wanted.row.address).collect();
-        match second_look(self.context, namespace, &addresses, |_| false).await {
+        let turn = timeout(LONGEST_LOOK, self.context.reading_pools.lock()).await;
+        let found = second_look(self.context, namespace, &addresses, |_| false).await;
+        drop(turn);
+        match found {
             Ok(found) => wanted.retain_mut(|wanted| {
                 let (namespace, address) = (&self.key.namespace, wanted.row.address);
                 let mut networks = wanted.networks.iter().map(Option::as_deref);

@@ -1,7 +1,8 @@
 //! The rows that may be freed: first by the watch, then by the proof.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
     time::Duration,
 };
 
@@ -19,10 +20,14 @@ use ipgc_core::{
     proof::{Presence, Proof},
     time::Moment,
 };
+use tokio::time::timeout;
 use tracing::debug;
 
 use super::{LINGER, LOOK_FOR_ACK, Turn};
-use crate::{calls::CallError, collect::prover::Asked};
+use crate::{
+    calls::{CallError, SLOW},
+    collect::prover::Asked,
+};
 
 impl Turn<'_> {
     /// The facts about the owners at this moment.
@@ -109,7 +114,8 @@ impl Turn<'_> {
         if names().is_empty() && !all {
             return Ok(());
         }
-        let _turn = context.reading_nodes.lock().await;
+        // Where a read hangs, others do not wait for its end: they need not be about the same node.
+        let _turn = timeout(SLOW, context.reading_nodes.lock()).await;
         let names = names();
         let state = |nodes: &Nodes, name: &str| nodes.get(name).and_then(Node::state).cloned();
         let before: BTreeMap<_, _> = {
@@ -212,7 +218,7 @@ impl Turn<'_> {
                     Outcome::not_before(*moment)
                 } else {
                     self.context.want_leases(*moment + LINGER);
-                    let nodes = self.batch.nodes_of(podref);
+                    let nodes = self.nodes_of(podref);
                     Outcome::not_before_or_fenced(*moment, nodes)
                 }
             }
@@ -227,6 +233,14 @@ impl Turn<'_> {
             }
         };
         self.outcome(podref, outcome);
+    }
+
+    /// The nodes that incarnations of this owner ended on, in the order of their names.
+    fn nodes_of(&self, podref: &PodRef) -> Arc<[Box<str>]> {
+        let known = self.context.evidence().pods.ended(podref);
+        let ends = known.iter().chain(self.batch.ends(podref));
+        let nodes: BTreeSet<Box<str>> = ends.filter_map(|end| end.last.node.clone()).collect();
+        nodes.into_iter().collect()
     }
 
     /// The breaker stops a row.

@@ -56,7 +56,7 @@ impl Look<'_> {
             // A reservation that waits longer than from sweep to sweep must not be forgotten meanwhile.
             self.context
                 .evidence()
-                .see_reservation(&orphan.reservation, now);
+                .see_reservation_again(&orphan.reservation, now);
             let found = self.found.entry(orphan.owner).or_default();
             found.in_pool(orphan.pool).push(orphan.reservation.name);
         }
