@@ -64,16 +64,22 @@ async fn a_pod_that_is_deleted_by_force_since_its_kubelet_did_not_stop_it_is_hel
 /// A deletion by force does not shorten the grace that an earlier one gave.
 #[tokio::test(start_paused = true)]
 async fn the_grace_of_a_deletion_counts_though_it_was_forced_later() {
-    let server = with_neighbour(&[(1, "web-0")]);
-    let _beat = live_node(&server, "node-1");
-    let bench = Bench::with(server, seldom()).await;
-    bench.put(reporting("web-0", 1).running());
-    seconds(1_800).await;
+    let (bench, _beat) = stage(seldom()).await;
     begin_deletion(&bench, 7_200);
     seconds(60).await;
     bench.kubelet().force_delete(NS, "web-0");
     let wait = W - 30 + 7_200;
     goes_in(&bench, POOL, "1", wait..=wait + 120).await;
+}
+
+/// `web-0` has run on one network for half an hour, on a node at work.
+async fn stage(config: Config) -> (Bench, Beat) {
+    let server = with_neighbour(&[(1, "web-0")]);
+    let beat = live_node(&server, "node-1");
+    let bench = Bench::with(server, config).await;
+    bench.put(reporting("web-0", 1).running());
+    seconds(1_800).await;
+    (bench, beat)
 }
 
 /// Somebody deletes `web-0`, and gives it so many seconds.
@@ -216,11 +222,7 @@ async fn rows_of_one_interface_are_of_one_whatever_its_name(
 #[case::in_a_gap(true)]
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_its_kubelet_did_not_stop_is_forced_away(#[case] in_gap: bool) {
-    let server = with_neighbour(&[(1, "web-0")]);
-    let _beat = live_node(&server, "node-1");
-    let bench = Bench::with(server, seldom()).await;
-    bench.put(reporting("web-0", 1).running());
-    seconds(1_800).await;
+    let (bench, _beat) = stage(seldom()).await;
     begin_deletion(&bench, 30);
     seconds(W + 120).await;
     if in_gap {
@@ -236,11 +238,7 @@ async fn a_pod_that_its_kubelet_did_not_stop_is_forced_away(#[case] in_gap: bool
 #[case::terminated(json!({"terminated": {"exitCode": 1, "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:10:00Z"}}))]
 #[tokio::test(start_paused = true)]
 async fn a_pod_is_forced_away_while_a_container_is_restarted(#[case] state: Value) {
-    let server = with_neighbour(&[(1, "web-0")]);
-    let _beat = live_node(&server, "node-1");
-    let bench = Bench::with(server, seldom()).await;
-    bench.put(reporting("web-0", 1).running());
-    seconds(1_800).await;
+    let (bench, _beat) = stage(seldom()).await;
     let found = bench.edit("pods", NS, "web-0", |pod| {
         pod["status"]["containerStatuses"][0]["state"] = state;
     });
@@ -256,11 +254,7 @@ async fn a_pod_is_forced_away_while_a_container_is_restarted(#[case] state: Valu
 #[case::exempted_for_an_hour(true)]
 #[tokio::test(start_paused = true)]
 async fn an_exemption_does_not_forget_that_an_end_may_outlast_w(#[case] exempts: bool) {
-    let server = with_neighbour(&[(1, "web-0")]);
-    let _beat = live_node(&server, "node-1");
-    let bench = Bench::with(server, Config::default()).await;
-    bench.put(reporting("web-0", 1).running());
-    seconds(1_800).await;
+    let (bench, _beat) = stage(Config::default()).await;
     let hold = |value: Value| {
         let found = bench.edit("ippools", NS, POOL, |pool| {
             pool["metadata"]["annotations"]["ipgc.dev/hold"] = value;
