@@ -61,6 +61,30 @@ async fn a_pod_that_is_deleted_by_force_since_its_kubelet_did_not_stop_it_is_hel
     }
 }
 
+/// A runtime that cannot stop a pod makes its node not ready, and then a person forces the pod away.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_deleted_by_force_while_its_node_is_not_ready_is_held_too() {
+    for (deleting_for, is_held) in [(60, false), (W + 120, true)] {
+        let server = with_neighbour(&[(1, "web-0")]);
+        let beat = live_node(&server, "node-1");
+        let bench = Bench::with(server, seldom()).await;
+        bench.put(reporting("web-0", 1).running());
+        seconds(1_800).await;
+        begin_deletion(&bench, 30);
+        seconds(deleting_for).await;
+        fall_silent(&bench, "node-1", beat);
+        seconds(60).await;
+        bench.kubelet().force_delete(NS, "web-0");
+        seconds(60).await;
+        let _beat = come_back(&bench, "node-1");
+        if is_held {
+            stays(&bench, POOL, &["1"]).await;
+        } else {
+            goes_in(&bench, POOL, "1", W..=W + 120).await;
+        }
+    }
+}
+
 /// A deletion by force does not shorten the grace that an earlier one gave.
 #[tokio::test(start_paused = true)]
 async fn the_grace_of_a_deletion_counts_though_it_was_forced_later() {

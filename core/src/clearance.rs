@@ -388,9 +388,8 @@ impl Subject<'_> {
         if clearance.grade != Grade::Witnessed || !proves_nothing {
             return clearance;
         }
-        // A static pod comes back with its kubelet, whatever the API server knows of it.
-        let rebooted = self.facts.nodes.rebooted_after(node, end.at);
-        if let Some(seen) = rebooted.filter(|_| !end.last.mirror) {
+        // A static pod comes back with its kubelet, and so does its mirror within the wait.
+        if let Some(seen) = self.facts.nodes.rebooted_after(node, end.at) {
             return self.of_node(node, seen, wait);
         }
         let endless = clearance.wait.moment();

@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, num::NonZeroU32, sync::Arc, time::Duration};
 
 use crate::{
     id::IdTag,
-    networks::FIRST_INTERFACE,
+    networks::{FIRST_INTERFACE, Status},
     pod::{Container, ContainerState, PodState},
     podref::{Glob, PodRef},
     pool::RowContent,
@@ -360,6 +360,23 @@ impl Ended {
             || containers.is_empty()
             || states.any(|state| state == ContainerState::Waiting);
         self.stuck || (is_starting && !self.last.kubelet_ended_it())
+    }
+
+    /// Whether the `later` end of another pod of the same name makes this one needless: neither pod had a container or
+    /// reported an address, and they differ in nothing else.
+    pub(crate) fn tells_no_more_than(&self, later: &Self) -> bool {
+        let PodState { uid, since, .. } = &later.last;
+        let same = PodState {
+            uid: uid.clone(),
+            since: *since,
+            ..self.last.clone()
+        };
+        let is_empty = same.containers.is_empty() && same.status == Status::Missing;
+        is_empty
+            && same == later.last
+            && self.sandboxes.is_empty()
+            && later.sandboxes.is_empty()
+            && (self.watched, self.stuck) == (later.watched, later.stuck)
     }
 
     /// When to look at its rows first: not before any of them may go. Where the name may return and

@@ -398,6 +398,18 @@ impl Evidence {
         self.pods.delete(last, now)
     }
 
+    /// A node is about to be known as not ready, or as gone: pods that its kubelet did not end so far, though it was at
+    /// work for so long, are noted while that is known.
+    pub fn note_stuck_on(&mut self, node: &str, policy: &Policy, now: Moment) {
+        let is_there = |last: &&PodState| last.node.as_deref() == Some(node);
+        let there = self.pods.deleting().filter(is_there);
+        let stuck = there.filter(|last| self.is_stuck(last, policy, now));
+        let stuck: Vec<_> = stuck.map(|last| last.podref.clone()).collect();
+        for podref in stuck {
+            self.pods.note_stuck(&podref);
+        }
+    }
+
     /// Whether its kubelet is at work, and did not end it in a whole wait W since it was being deleted.
     fn is_stuck(&self, last: &PodState, policy: &Policy, now: Moment) -> bool {
         let live = self.pods.live(last.podref.as_str());

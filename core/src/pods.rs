@@ -155,6 +155,12 @@ impl PodIndex {
         unseen.map(|live| &live.state)
     }
 
+    /// The last states of the pods that are being deleted.
+    pub(crate) fn deleting(&self) -> impl Iterator<Item = &PodState> {
+        let deleting = self.live.values().filter(|live| live.state.deleting);
+        deleting.map(|live| &live.state)
+    }
+
     /// The kubelet of this pod is at work, and did not end it in a whole wait W since it was being deleted.
     pub fn note_stuck(&mut self, podref: &PodRef) {
         if let Some(live) = self.live.get_mut(podref) {
@@ -470,9 +476,15 @@ impl PodIndex {
 
     fn end(&mut self, mut live: Live, watched: bool, now: Moment) -> Arc<Ended> {
         self.common.share(&mut live);
-        let ended = Arc::new(live.into_ended(watched, now));
-        self.showing.add_end(&ended);
+        let mut ended = live.into_ended(watched, now);
         let ends = self.ended.entry(ended.last.podref.clone()).or_default();
+        // A kubelet may reject the pods of a StatefulSet once a second, for days.
+        if let Some(before) = ends.pop_if(|before| before.tells_no_more_than(&ended)) {
+            ended.listed_at = ended.listed_at.max(before.listed_at);
+            ended.gap_at = before.gap_at;
+        }
+        let ended = Arc::new(ended);
+        self.showing.add_end(&ended);
         // Mostly there is one.
         ends.reserve_exact(1);
         ends.push(Arc::clone(&ended));

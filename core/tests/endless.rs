@@ -293,14 +293,18 @@ fn only_an_object_that_is_as_it_was_told_confirms_its_boot() {
     assert_eq!(nodes.rebooted_after("node-1", at(0)), None);
 }
 
-/// The kubelet starts its static pods again after a boot.
+/// The kubelet starts its static pods again after a boot, and makes their mirrors within `--leftover-grace`.
 #[test]
-fn a_static_pod_comes_back_with_its_node() {
-    let last = on(3).but(|it| it.mirror = true);
+fn a_static_pod_comes_back_with_its_node_and_shows_it_in_time() {
+    let last = on(1).but(|it| {
+        it.mirror = true;
+        it.containers = containers(&[("main", WAITING)]);
+    });
     let mut known = Known::of(&[forced(last)]).seen(0);
     known.nodes = rebooted(Some(500), SEEN, "m");
     let clearance = weigh(&row(1), &known, &Policy::default());
-    assert!(clearance.endless.is_some());
+    assert_eq!(clearance.endless, None);
+    assert_eq!(clearance.wait, until(SEEN + TWO_BEATS + 600));
 }
 
 /// An incarnation that was never seen ended before the pod watch began.
@@ -390,6 +394,31 @@ fn a_kubelet_that_did_not_stop_a_pod_is_known_also_if_a_list_found_the_end(#[cas
     assert!(ended.unwrap().may_outlast());
 }
 
+/// The runtime of its node does not answer, so that the node is not ready when the pod is forced away.
+#[rstest]
+#[case::in_all_of_w(1_000, true)]
+#[case::in_less_than_w(200, false)]
+fn a_kubelet_that_did_not_stop_a_pod_is_known_also_if_its_node_fails_then(
+    #[case] fails: u64,
+    #[case] is_known: bool,
+) {
+    let policy = Policy::default();
+    for is_removed in [false, true] {
+        let mut evidence = evidence();
+        evidence.apply_pod(running(), &policy, at(0));
+        evidence.apply_pod(deleting(), &policy, at(100));
+        evidence.note_stuck_on("node-2", &policy, at(fails));
+        evidence.note_stuck_on("node-1", &policy, at(fails));
+        if is_removed {
+            evidence.nodes.remove("node-1", at(fails));
+        } else {
+            evidence.nodes.apply("node-1", not_ready(), at(fails));
+        }
+        let ended = evidence.delete_pod(deleting(), &policy, at(fails + 1_000));
+        assert_eq!(ended.unwrap().may_outlast(), is_known);
+    }
+}
+
 /// The same where a list shows a successor.
 #[test]
 fn and_if_a_list_shows_its_successor() {
@@ -446,6 +475,29 @@ fn a_container_is_started_anew(
         let state = serde_json::from_str::<Wire<'_>>(&pod).unwrap().state();
         assert_eq!(state.unwrap().restarts, restarts && !is_deleted);
     }
+}
+
+/// A container with a policy of its own, as a sidecar, is started anew whatever the pod's policy is.
+#[rstest]
+#[case::sidecar("initContainers", "initContainerStatuses", "main", true)]
+#[case::one_that_serves("containers", "containerStatuses", "main", true)]
+#[case::another_one("containers", "containerStatuses", "other", false)]
+fn a_container_with_a_policy_of_its_own_is_started_anew(
+    #[case] list: &str,
+    #[case] statuses: &str,
+    #[case] name: &str,
+    #[case] restarts: bool,
+) {
+    let mut pod = json!({
+        "metadata": {"namespace": "default", "name": "web-0", "uid": "uid-1"},
+        "spec": {"restartPolicy": "Never"},
+        "status": {"phase": "Running"},
+    });
+    pod["spec"][list] = json!([{"name": "main", "restartPolicy": "Always"}, {"name": "other"}]);
+    pod["status"][statuses] = json!([{"name": name, "state": {"terminated": {"exitCode": 0}}}]);
+    let pod = pod.to_string();
+    let state = serde_json::from_str::<Wire<'_>>(&pod).unwrap().state();
+    assert_eq!(state.unwrap().restarts, restarts);
 }
 
 /// While it is being deleted, containers that ended are those that the kubelet stops.

@@ -130,8 +130,10 @@ impl Sink<LeanNode> for NodeSink {
             return;
         };
         let changed = {
-            let nodes = &mut self.context.evidence().nodes;
-            let before = nodes.get(&name).and_then(ipgc_core::node::Node::state);
+            let evidence = &mut *self.context.evidence();
+            let now = self.context.clock.now();
+            let before = evidence.nodes.get(&name);
+            let before = before.and_then(ipgc_core::node::Node::state);
             let changed = before.is_none_or(|before| !before.says_the_same(&state));
             if changed && state.declared_ahead {
                 warn!(
@@ -139,11 +141,14 @@ impl Sink<LeanNode> for NodeSink {
                     "annotation {NO_SANDBOXES_ANNOTATION} of a node is in the future, and does not count"
                 );
             }
+            if changed && !state.ready {
+                evidence.note_stuck_on(&name, &self.context.policy, now);
+            }
             if let Some(listed) = &mut self.listed {
-                nodes.read(&name, Some(state), self.context.clock.now());
+                evidence.nodes.read(&name, Some(state), now);
                 listed.insert(name);
             } else {
-                nodes.apply(&name, state, self.context.clock.now());
+                evidence.nodes.apply(&name, state, now);
             }
             changed
         };
@@ -155,10 +160,10 @@ impl Sink<LeanNode> for NodeSink {
 
     fn delete(&mut self, node: LeanNode) {
         if let Some((name, _)) = node.into_state() {
-            self.context
-                .evidence()
-                .nodes
-                .remove(&name, self.context.clock.now());
+            let evidence = &mut *self.context.evidence();
+            let now = self.context.clock.now();
+            evidence.note_stuck_on(&name, &self.context.policy, now);
+            evidence.nodes.remove(&name, now);
             self.context.node_news.notify_one();
         }
     }

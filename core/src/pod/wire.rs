@@ -85,6 +85,16 @@ struct Spec<'t> {
     host_network: Option<bool>,
     termination_grace_period_seconds: Option<i64>,
     restart_policy: Option<Text<'t>>,
+    containers: Option<Vec<ContainerSpec<'t>>>,
+    init_containers: Option<Vec<ContainerSpec<'t>>>,
+}
+
+/// A container as its pod asks for it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", bound(deserialize = "'de: 't"))]
+struct ContainerSpec<'t> {
+    name: Option<Text<'t>>,
+    restart_policy: Option<Text<'t>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -200,7 +210,7 @@ impl Wire<'_> {
             sandbox_ready: up.map(|condition| condition.status.as_deref() == Some("True")),
             containers: status.map_or_else(Arc::default, PodStatus::all_containers),
             restarts: metadata.deletion_timestamp.is_none()
-                && status.is_some_and(|it| it.restarts(spec.restart_policy.as_deref())),
+                && status.is_some_and(|it| it.restarts(spec)),
             container_ids: status.map_or_else(Box::default, PodStatus::all_ids),
             since: times.chain(ends).max(),
         })
@@ -215,19 +225,27 @@ impl PodStatus<'_> {
         })
     }
 
-    /// Whether the kubelet starts a container anew that ended: those that serve are left, and init containers after a
-    /// failure.
-    fn restarts(&self, policy: Option<&str>) -> bool {
+    /// Whether the kubelet may start a container anew that ended: those that serve are left, init containers after a
+    /// failure, and those with a policy or rules of their own.
+    fn restarts(&self, spec: &Spec<'_>) -> bool {
         let code =
             |it: &ContainerStatus<'_>| Some(it.state.as_ref()?.terminated.as_ref()?.exit_code);
+        let own = [&spec.containers, &spec.init_containers];
+        let own = own.into_iter().flatten().flatten();
+        let mut own = own.filter(|it| it.restart_policy.is_some());
+        let by_itself = own.any(|spec| {
+            let mut same = self.statuses().filter(|it| it.name == spec.name);
+            same.any(|it| code(it).is_some())
+        });
         let failed = |it: &ContainerStatus<'_>| code(it).is_some_and(|code| code != Some(0));
         let mut serving = self.containers.iter().flatten();
         let mut init = self.init_containers.iter().flatten();
-        match policy {
+        let by_the_pod = match spec.restart_policy.as_deref() {
             Some("Never") => false,
             Some("OnFailure") => serving.any(failed) || init.any(failed),
             _ => serving.any(|it| code(it).is_some()) || init.any(failed),
-        }
+        };
+        by_itself || by_the_pod
     }
 
     fn statuses(&self) -> impl Iterator<Item = &ContainerStatus<'_>> {

@@ -1,7 +1,7 @@
 //! Tests of the ends that the index keeps, gives out and forgets.
 
 #![allow(clippy::unwrap_used)]
-use testkit::fixtures::{PodBuilder, pod};
+use testkit::fixtures::{PodBuilder, pod, starting_status};
 
 use super::*;
 use crate::pod::wire::Wire;
@@ -41,6 +41,40 @@ fn a_graceful_end_is_settled_and_a_forced_one_is_not() {
         assert_eq!(ended.at, at(1));
         assert!(index.is_empty());
     }
+}
+
+/// A StatefulSet makes a pod anew as often as its kubelet rejects it.
+#[test]
+fn of_pods_that_were_rejected_one_after_the_other_one_end_is_kept() {
+    let mut index = PodIndex::default();
+    index.apply(state(web("first").running()), at(0));
+    index.delete(state(web("first").running()), at(1));
+    let rejected = |uid: &str| {
+        let mut pod = web(uid).build();
+        pod["status"] = serde_json::json!({"phase": "Failed"});
+        state_of(&pod)
+    };
+    index.begin_list(at(2));
+    index.apply(rejected("listed"), at(2));
+    index.end_list(at(2));
+    for second in 3..1_000 {
+        let next = rejected(&second.to_string());
+        index.apply(next, at(second)).unwrap();
+    }
+    let podref = PodRef::new("d", "web-0").unwrap();
+    let ended = index.ended(&podref);
+    // Nobody saw the births of those in the list.
+    assert_eq!(uids(&ended), ["first", "998"]);
+    assert_eq!(ended[1].at, at(999));
+    assert_eq!(ended[1].listed_at, Some(at(2)));
+    // One that had a container may have had a sandbox.
+    index.apply(state(web("began").status(starting_status())), at(1_000));
+    index.apply(state(web("last").running()), at(1_001));
+    index.delete(state(web("last").running()), at(1_002));
+    assert_eq!(
+        uids(&index.ended(&podref)),
+        ["first", "999", "began", "last"]
+    );
 }
 
 #[test]
