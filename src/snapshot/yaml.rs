@@ -9,19 +9,26 @@ use std::{borrow::Cow, collections::HashSet, fmt};
 use granit_parser::{Event, Parser, ScalarStyle};
 use serde_json::Number;
 
+/// The JSON of a document is taken to be as long as its text, and no longer than this.
+const LONGEST_GUESS: usize = 64 << 10;
+
 #[derive(Default)]
 struct Document<'t> {
     json: Vec<u8>,
     /// The bytes of the JSON at which objects begin, and their lines in the YAML.
     lines: Vec<(u64, usize)>,
-    open: Vec<Open<'t>>,
+    open: Vec<Open>,
+    /// How many maps have begun.
+    maps: usize,
+    /// The keys of all maps, each with the number of its map.
+    keys: HashSet<(usize, Cow<'t, str>)>,
 }
 
 /// A collection that has not ended.
-enum Open<'t> {
+enum Open {
     List,
-    /// With the keys that it has, and whether a key comes next.
-    Map(HashSet<Cow<'t, str>>, bool),
+    /// With its number, and whether a key comes next.
+    Map(usize, bool),
 }
 
 impl<'t> Document<'t> {
@@ -53,19 +60,18 @@ impl<'t> Document<'t> {
         style: ScalarStyle,
         line: usize,
     ) -> Result<(), String> {
-        if let Some(Open::Map(keys, is_key @ true)) = self.open.last_mut() {
+        if let Some(Open::Map(map, is_key @ true)) = self.open.last_mut() {
             *is_key = false;
             if !self.json.ends_with(b"{") {
                 self.json.push(b',');
             }
             quote(&mut self.json, &text);
             self.json.push(b':');
-            if keys.contains(&text) {
+            if let Some((_, text)) = self.keys.replace((*map, text)) {
                 let reason =
                     format!("{text:?} is there twice; `---` has to stand between documents");
                 return Err(wrong(line, reason));
             }
-            keys.insert(text);
             return Ok(());
         }
         self.value(line)?;
@@ -74,7 +80,7 @@ impl<'t> Document<'t> {
             "" | "~" | "null" | "Null" | "NULL" => self.json.extend(b"null"),
             "true" | "True" | "TRUE" => self.json.extend(b"true"),
             "false" | "False" | "FALSE" => self.json.extend(b"false"),
-            _ if serde_json::from_str::<Number>(&text).is_ok() => self.json.extend(text.bytes()),
+            _ if is_number(&text) => self.json.extend(text.bytes()),
             _ => quote(&mut self.json, &text),
         }
         Ok(())
@@ -85,8 +91,9 @@ impl<'t> Document<'t> {
     fn end(&mut self, bracket: u8, line: usize) -> Result<(), String> {
         self.json.push(bracket);
         match self.open.pop() {
-            Some(Open::Map(keys, _)) if self.open.is_empty() && keys.contains("items") => {
-                let is_whole = keys.contains("kind") && keys.contains("metadata");
+            Some(Open::Map(map, _)) if self.open.is_empty() => {
+                let has = |key: &'static str| self.keys.contains(&(map, key.into()));
+                let is_whole = !has("items") || (has("kind") && has("metadata"));
                 is_whole.then_some(()).ok_or(cut_off(&line_of(line)))
             }
             _ => Ok(()),
@@ -106,7 +113,10 @@ pub(super) fn documents(
         let (event, span) = event.map_err(|error| wrong(error.marker().line(), error.info()))?;
         let line = span.start.line();
         match event {
-            Event::DocumentStart(..) => document = Document::default(),
+            Event::DocumentStart(..) => {
+                document = Document::default();
+                document.json.reserve(text.len().min(LONGEST_GUESS));
+            }
             // Nothing between two separators is no document.
             Event::DocumentEnd if document.json == b"null" => {}
             Event::DocumentEnd if document.json.starts_with(b"{") => {
@@ -130,7 +140,8 @@ pub(super) fn documents(
             Event::MappingStart(..) => {
                 document.value(line)?;
                 document.json.push(b'{');
-                document.open.push(Open::Map(HashSet::new(), true));
+                document.open.push(Open::Map(document.maps, true));
+                document.maps += 1;
             }
             Event::SequenceEnd => document.end(b']', line)?,
             Event::MappingEnd => document.end(b'}', line)?,
@@ -138,6 +149,12 @@ pub(super) fn documents(
         }
     }
     Ok(!is_empty)
+}
+
+fn is_number(text: &str) -> bool {
+    // Most texts are none, and an error of the parser is not for free.
+    text.starts_with(|first: char| first == '-' || first.is_ascii_digit())
+        && serde_json::from_str::<Number>(text).is_ok()
 }
 
 fn quote(json: &mut Vec<u8>, text: &str) {
