@@ -119,3 +119,52 @@ async fn many_nodes_are_listed() {
     assert!(!lists.filter(|list| list.limit == Some(250)).is_empty());
     beats.abort();
 }
+
+/// `web-0` has been deleting for W on a node whose kubelet cannot stop it.
+async fn does_not_stop(others: &[(u64, &str)]) -> (Bench, Beat) {
+    let server = with_neighbour(&[&[(1, "web-0")], others].concat());
+    let beat = live_node(&server, "node-1");
+    for (offset, name) in [&[(1, "web-0")], others].concat() {
+        run_on(&server, "node-1", name, offset);
+    }
+    let bench = Bench::long_since(server, seldom()).await;
+    bench.kubelet().mark_pod(NS, "web-0");
+    seconds(60).await;
+    for (_, name) in others {
+        bench.kubelet().force_delete(NS, name);
+    }
+    seconds(W).await;
+    (bench, beat)
+}
+
+/// Its node fails, and what shows that first is a read for the row of another pod.
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_that_did_not_stop_a_pod_is_known_also_if_its_node_is_read() {
+    let (bench, _beat) = does_not_stop(&[(2, "web-1")]).await;
+    let dead = watch_dies(&bench);
+    bench.kubelet().set_ready("node-1", false);
+    seconds(60).await;
+    assert!(!bench.sent(Match::get("nodes")).is_empty());
+    bench.kubelet().force_delete(NS, "web-0");
+    seconds(60).await;
+    dead.remove();
+    bench.kubelet().set_ready("node-1", true);
+    stays(&bench, POOL, &["1"]).await;
+}
+
+/// Its Node is deleted while the watch of nodes is lost, and is there again soon.
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_that_did_not_stop_a_pod_is_known_also_if_a_list_lacks_its_node() {
+    let (bench, beat) = does_not_stop(&[]).await;
+    let dead = watch_dies(&bench);
+    bench.delete("nodes", "", "node-1");
+    dead.remove();
+    bench.on(Match::watch("nodes")).once().fail(410);
+    bench.cut_watches("nodes");
+    seconds(10).await;
+    bench.kubelet().force_delete(NS, "web-0");
+    seconds(10).await;
+    drop(beat);
+    let _beat = live_node(&bench, "node-1");
+    stays(&bench, POOL, &["1"]).await;
+}

@@ -17,7 +17,7 @@ use crate::{
     definitions::{Definitions, Networks, Scope, networks_of},
     evidence::{Ended, Policy},
     names::KnownNetworks,
-    node::{Nodes, Standing},
+    node::{Node, NodeState, Nodes, Standing},
     pod::PodState,
     podref::PodRef,
     pods::{Live, Others, PodIndex},
@@ -408,6 +408,22 @@ impl Evidence {
         for podref in stuck {
             self.pods.note_stuck(&podref);
         }
+    }
+
+    /// A node was read: see [`Nodes::read`]. From now on it may be known as not ready, or as gone.
+    pub fn read_node(
+        &mut self,
+        name: &str,
+        state: Option<NodeState>,
+        policy: &Policy,
+        now: Moment,
+    ) {
+        let is_ready = |state: &NodeState| state.ready;
+        let was_ready = self.nodes.get(name).and_then(Node::state);
+        if was_ready.is_some_and(is_ready) && !state.as_ref().is_some_and(is_ready) {
+            self.note_stuck_on(name, policy, now);
+        }
+        self.nodes.read(name, state, now);
     }
 
     /// Whether its kubelet is at work, and did not end it in a whole wait W since it was being deleted.

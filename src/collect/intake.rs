@@ -171,8 +171,13 @@ impl Sink<LeanNode> for NodeSink {
     fn end_list(&mut self) {
         let listed = self.listed.take().unwrap_or_default();
         let mut evidence = self.context.evidence();
-        let is_listed = |name: &str| listed.contains(name);
-        evidence.nodes.retain(is_listed, self.context.clock.now());
+        let now = self.context.clock.now();
+        let known = evidence.nodes.existing().map(|(name, _)| name.to_owned());
+        let missing: Vec<_> = known.filter(|name| !listed.contains(name)).collect();
+        for name in missing {
+            evidence.read_node(&name, None, &self.context.policy, now);
+        }
+        evidence.nodes.retain(|name| listed.contains(name), now);
         drop(evidence);
         self.context.node_news.notify_one();
     }

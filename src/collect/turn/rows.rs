@@ -127,17 +127,17 @@ impl Turn<'_> {
         };
         let read = context.prover.nodes(&names, all).await?;
         let now = context.clock.now();
-        let nodes = &mut context.evidence().nodes;
+        let evidence = &mut *context.evidence();
         for (name, read) in read {
             // The watch may have told something newer meanwhile.
-            let known = state(nodes, &name);
+            let known = state(&evidence.nodes, &name);
             let is_as_before = match (before.get(&*name), &known) {
                 (Some(Some(before)), Some(known)) => before.says_the_same(known),
                 (Some(before), known) => before == known,
                 (None, known) => known.is_none(),
             };
             if is_as_before {
-                nodes.read(&name, read, now);
+                evidence.read_node(&name, read, &context.policy, now);
             }
         }
         Ok(())
