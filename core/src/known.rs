@@ -436,12 +436,8 @@ impl Evidence {
         };
         let rows = state.status.addresses().len();
         let wait = policy.wait_of(state.termination_grace, self.pods.longest_grace(), rows);
-        // Leases are not read while nothing waits for them.
-        let is_at_work = matches!(
-            self.nodes.standing(node, begun, now),
-            Standing::Alive { .. } | Standing::Listening
-        );
-        is_at_work && begun + wait <= now
+        let worked = self.nodes.last_at_work(node, now);
+        worked.is_some_and(|worked| begun + wait <= worked)
     }
 
     /// A pod that no watch showed may have lived until the last list.

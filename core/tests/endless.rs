@@ -513,3 +513,24 @@ fn a_container_that_ended_during_the_deletion_is_not_started(#[case] restarts: b
     let ended = evidence.delete_pod(last, &policy, at(10));
     assert_eq!(ended.unwrap().may_outlast(), restarts);
 }
+
+/// A kubelet falls silent before its node is known as not ready: longer than `--node-monitor-grace-period` takes.
+#[rstest]
+#[case::when_it_is_forced_away(false)]
+#[case::when_its_node_fails(true)]
+fn a_kubelet_that_did_not_stop_a_pod_is_known_also_if_it_fell_silent_since(#[case] fails: bool) {
+    let policy = Policy::default();
+    let mut evidence = evidence();
+    evidence.apply_pod(running(), &policy, at(0));
+    evidence.apply_pod(deleting(), &policy, at(100));
+    for second in (1_010..=1_100).step_by(10) {
+        let last = Some("1000");
+        evidence.nodes.hear("node-1", last, at(second), at(second));
+    }
+    if fails {
+        evidence.note_stuck_on("node-1", &policy, at(1_100));
+        evidence.nodes.apply("node-1", not_ready(), at(1_100));
+    }
+    let ended = evidence.delete_pod(deleting(), &policy, at(1_100));
+    assert!(ended.unwrap().may_outlast());
+}

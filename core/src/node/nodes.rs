@@ -216,6 +216,17 @@ impl Nodes {
         }
     }
 
+    /// When the kubelet of a node that is ready was at work last, as far as is known: Leases are not read while nothing
+    /// waits for them.
+    pub fn last_at_work(&self, name: &str, now: Moment) -> Option<Moment> {
+        match self.standing(name, now, now) {
+            Standing::Alive { .. } | Standing::Listening => Some(now),
+            // It fell silent, and what it did before counts.
+            Standing::Silent => Some(self.by_name.get(name)?.lease.beat?.last),
+            Standing::Fenced | Standing::Gone(_) => None,
+        }
+    }
+
     /// The nodes that may run a sandbox of a pod which nobody saw: all that existed when the pod
     /// watch began, or only `slice`, and that since then were not fenced, nor at work, nor gone,
     /// for `wait` without a break. `None` if there is none.
