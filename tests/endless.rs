@@ -40,10 +40,10 @@ async fn rows_of_three_interfaces_are_held_while_the_kubelet_works() {
     goes_in(&bench, POOL, "1", W + 120..=W + 240).await;
 }
 
-/// A kubelet at work that did not stop a pod in all of W may never do it.
+/// A kubelet at work that did not stop a pod in the time that it needs may never do it.
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_deleted_by_force_since_its_kubelet_did_not_stop_it_is_held() {
-    for (deleting_for, is_held) in [(60, false), (W + 120, true)] {
+    for (deleting_for, is_held) in [(60, false), (100, true), (W + 120, true)] {
         let server = with_neighbour(&[(1, "web-0")]);
         let _beat = live_node(&server, "node-1");
         let bench = Bench::with(server, seldom()).await;
@@ -64,7 +64,7 @@ async fn a_pod_that_is_deleted_by_force_since_its_kubelet_did_not_stop_it_is_hel
 /// A runtime that cannot stop a pod makes its node not ready, and then a person forces the pod away.
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_deleted_by_force_while_its_node_is_not_ready_is_held_too() {
-    for (deleting_for, is_held) in [(60, false), (W + 120, true)] {
+    for (deleting_for, is_held) in [(60, false), (100, true), (W + 120, true)] {
         let server = with_neighbour(&[(1, "web-0")]);
         let beat = live_node(&server, "node-1");
         let bench = Bench::with(server, seldom()).await;

@@ -295,7 +295,7 @@ pub struct Ended {
     pub settled: bool,
     /// Whether all its containers were terminated: see [`Trail::is_stopped`].
     pub stopped: bool,
-    /// Whether its kubelet was at work, and had not ended it in a whole wait W since it was being deleted.
+    /// Whether its kubelet was at work, and had not ended it in the time that it needs since it was being deleted.
     pub stuck: bool,
     /// The list before which nobody saw who bore its name: that in which it was first seen, or the
     /// last one before its birth. None where everything was seen.

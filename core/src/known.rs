@@ -426,7 +426,8 @@ impl Evidence {
         self.nodes.read(name, state, now);
     }
 
-    /// Whether its kubelet is at work, and did not end it in a whole wait W since it was being deleted.
+    /// Whether its kubelet is at work, and did not end it in the time that it needs since it was being deleted: W
+    /// without `--grace`, which is for what comes late here. People do not wait for W before they use force.
     fn is_stuck(&self, last: &PodState, policy: &Policy, now: Moment) -> bool {
         let live = self.pods.live(last.podref.as_str());
         let live = live.filter(|live| live.state.uid == last.uid && !last.kubelet_ended_it());
@@ -437,7 +438,8 @@ impl Evidence {
         let rows = state.status.addresses().len();
         let wait = policy.wait_of(state.termination_grace, self.pods.longest_grace(), rows);
         let worked = self.nodes.last_at_work(node, now);
-        worked.is_some_and(|worked| begun + wait <= worked)
+        let needs = wait.saturating_sub(policy.grace);
+        worked.is_some_and(|worked| begun + needs <= worked)
     }
 
     /// A pod that no watch showed may have lived until the last list.

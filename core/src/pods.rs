@@ -161,7 +161,7 @@ impl PodIndex {
         deleting.map(|live| &live.state)
     }
 
-    /// The kubelet of this pod is at work, and did not end it in a whole wait W since it was being deleted.
+    /// The kubelet of this pod is at work, and did not end it in the time that it needs since it was being deleted.
     pub fn note_stuck(&mut self, podref: &PodRef) {
         if let Some(live) = self.live.get_mut(podref) {
             live.stuck = true;

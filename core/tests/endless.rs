@@ -397,7 +397,8 @@ fn a_kubelet_that_did_not_stop_a_pod_is_known_also_if_a_list_found_the_end(#[cas
 /// The runtime of its node does not answer, so that the node is not ready when the pod is forced away.
 #[rstest]
 #[case::in_all_of_w(1_000, true)]
-#[case::in_less_than_w(200, false)]
+#[case::in_longer_than_it_needs(200, true)]
+#[case::in_time(180, false)]
 fn a_kubelet_that_did_not_stop_a_pod_is_known_also_if_its_node_fails_then(
     #[case] fails: u64,
     #[case] is_known: bool,
