@@ -327,3 +327,21 @@ async fn the_end_of_a_pod_that_is_left_to_sweeps_is_not_forgotten(#[case] capaci
     assert!(rows.contains(&"1".to_owned()), "{rows:?}");
     assert!(!rows.contains(&"2".to_owned()), "{rows:?}");
 }
+
+/// It ended and the pod was deleted while the watch of pods was lost.
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_forced_away_while_a_container_is_restarted_as_a_list_shows() {
+    let (bench, _beat) = stage(seldom()).await;
+    let lost = bench.on_events(Match::watch("pods")).lose();
+    let found = bench.edit("pods", NS, "web-0", |pod| {
+        pod["status"]["containerStatuses"][0]["state"] =
+            json!({"terminated": {"exitCode": 1, "startedAt": "2026-01-01T00:00:00Z"}});
+    });
+    assert!(found);
+    begin_deletion(&bench, 30);
+    lost.remove();
+    bench.relist();
+    seconds(10).await;
+    bench.kubelet().force_delete(NS, "web-0");
+    stays(&bench, POOL, &["1"]).await;
+}

@@ -108,8 +108,8 @@ pub struct PodState {
     pub sandbox_ready: Option<bool>,
     /// All container states reported.
     pub containers: Arc<[Container]>,
-    /// Whether a container that ended is to be started anew, so that the kubelet may be at work on that. Of a pod that is
-    /// being deleted: whether it was so before.
+    /// Whether a container that ended is to be started anew, so that the kubelet may be at work on that. Of a pod that was
+    /// seen before it was being deleted: whether it was so then.
     pub restarts: bool,
     /// The ids of its containers, those that run and those that ran last, init and ephemeral ones included.
     pub container_ids: Box<[IdTag]>,

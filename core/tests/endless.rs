@@ -474,7 +474,7 @@ fn a_container_is_started_anew(
         }
         let pod = pod.to_string();
         let state = serde_json::from_str::<Wire<'_>>(&pod).unwrap().state();
-        assert_eq!(state.unwrap().restarts, restarts && !is_deleted);
+        assert_eq!(state.unwrap().restarts, restarts);
     }
 }
 
@@ -533,5 +533,41 @@ fn a_kubelet_that_did_not_stop_a_pod_is_known_also_if_it_fell_silent_since(#[cas
         evidence.nodes.apply("node-1", not_ready(), at(1_100));
     }
     let ended = evidence.delete_pod(deleting(), &policy, at(1_100));
+    assert!(ended.unwrap().may_outlast());
+}
+
+/// A pod with a container in this state, as its object tells.
+fn told(deleting: bool, state: &Value) -> PodState {
+    let networks = json!([{"name": "default/nad", "interface": "net1", "ips": ["10.0.0.5"]}]);
+    let mut pod = json!({
+        "metadata": {
+            "namespace": "default", "name": "web-0", "uid": "uid-1",
+            "annotations": {"k8s.v1.cni.cncf.io/network-status": networks.to_string()},
+        },
+        "spec": {"nodeName": "node-1", "restartPolicy": "Always"},
+        "status": {"phase": "Running", "containerStatuses": [{"name": "main", "state": state}]},
+    });
+    if deleting {
+        pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    }
+    let pod = pod.to_string();
+    let state = serde_json::from_str::<Wire<'_>>(&pod).unwrap().state();
+    state.unwrap()
+}
+
+/// Its container ended, and its kubelet pulls the image anew. Then it is deleted, and all that while the watch is lost.
+#[rstest]
+#[case::of_a_pod_that_ran_before(true)]
+#[case::of_a_pod_that_nobody_saw(false)]
+fn a_list_does_not_tell_that_a_container_ended_by_the_deletion(#[case] ran: bool) {
+    let (mut evidence, policy) = (evidence(), Policy::default());
+    if ran {
+        evidence.apply_pod(told(false, &json!({"running": {}})), &policy, at(0));
+    }
+    let last = told(true, &json!({"terminated": {"exitCode": 1}}));
+    evidence.pods.begin_list(at(90));
+    evidence.apply_pod(last.clone(), &policy, at(100));
+    evidence.end_pod_list(&policy, at(100));
+    let ended = evidence.delete_pod(last, &policy, at(110));
     assert!(ended.unwrap().may_outlast());
 }

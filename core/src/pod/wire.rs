@@ -209,8 +209,7 @@ impl Wire<'_> {
             default_network: kept(annotations.default_network.as_ref()),
             sandbox_ready: up.map(|condition| condition.status.as_deref() == Some("True")),
             containers: status.map_or_else(Arc::default, PodStatus::all_containers),
-            restarts: metadata.deletion_timestamp.is_none()
-                && status.is_some_and(|it| it.restarts(spec)),
+            restarts: status.is_some_and(|it| it.restarts(spec)),
             container_ids: status.map_or_else(Box::default, PodStatus::all_ids),
             since: times.chain(ends).max(),
         })

@@ -67,8 +67,14 @@ impl Live {
     pub fn advance(&mut self, next: PodState, watched: bool, now: Moment) {
         // A deletion by force does not shorten the grace that the kubelet gives since an earlier one.
         let grace = next.termination_grace.max(self.state.termination_grace);
-        // While it is being deleted, containers that ended are those that the kubelet stops.
-        let restarts = next.restarts || (next.deleting && self.state.restarts);
+        // Containers that end while it is being deleted are those that the kubelet stops. Of one that a list shows to be
+        // deleting nobody saw which of the two came first.
+        let was_seen = watched || self.state.deleting;
+        let restarts = if next.deleting && was_seen {
+            self.state.restarts
+        } else {
+            next.restarts
+        };
         self.state = PodState {
             termination_grace: grace,
             restarts,
