@@ -345,3 +345,17 @@ async fn a_pod_is_forced_away_while_a_container_is_restarted_as_a_list_shows() {
     bench.kubelet().force_delete(NS, "web-0");
     stays(&bench, POOL, &["1"]).await;
 }
+
+/// It is being deleted when ipgc begins.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_its_kubelet_did_not_stop_before_ipgc_began_is_forced_away() {
+    let server = with_neighbour(&[(1, "web-0")]);
+    let _beat = live_node(&server, "node-1");
+    run_on(&server, "node-1", "web-0", 1);
+    begin_deletion(&server, 30);
+    seconds(3_600).await;
+    let bench = Bench::with(server, seldom()).await;
+    seconds(10).await;
+    bench.kubelet().force_delete(NS, "web-0");
+    stays(&bench, POOL, &["1"]).await;
+}

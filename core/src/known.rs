@@ -431,15 +431,16 @@ impl Evidence {
     fn is_stuck(&self, last: &PodState, policy: &Policy, now: Moment) -> bool {
         let live = self.pods.live(last.podref.as_str());
         let live = live.filter(|live| live.state.uid == last.uid && !last.kubelet_ended_it());
-        let begun = live.and_then(Live::deleting_since);
-        let (Some(Live { state, .. }), Some(begun), Some(node)) = (live, begun, &last.node) else {
+        let (Some(live), Some(node)) = (live, &last.node) else {
             return false;
         };
+        let state = &live.state;
         let rows = state.status.addresses().len();
         let wait = policy.wait_of(state.termination_grace, self.pods.longest_grace(), rows);
         let worked = self.nodes.last_at_work(node, now);
+        let deleting_for = worked.and_then(|worked| live.deleting_for(worked));
         let needs = wait.saturating_sub(policy.grace);
-        worked.is_some_and(|worked| begun + needs <= worked)
+        deleting_for.is_some_and(|time| time >= needs)
     }
 
     /// A pod that no watch showed may have lived until the last list.

@@ -571,3 +571,14 @@ fn a_list_does_not_tell_that_a_container_ended_by_the_deletion(#[case] ran: bool
     let ended = evidence.delete_pod(last, &policy, at(110));
     assert!(ended.unwrap().may_outlast());
 }
+
+/// ipgc begins while a pod is being deleted, which its kubelet has not stopped for an hour.
+#[test]
+fn a_first_list_does_not_tell_for_how_long_a_pod_has_been_deleting() {
+    let (mut evidence, policy) = (evidence(), Policy::default());
+    evidence.pods.begin_list(at(900));
+    evidence.apply_pod(deleting(), &policy, at(900));
+    evidence.end_pod_list(&policy, at(900));
+    let ended = evidence.delete_pod(deleting(), &policy, at(910));
+    assert!(ended.unwrap().may_outlast());
+}

@@ -10,6 +10,9 @@ use crate::{
     time::Moment,
 };
 
+/// The second of what was so when the pod was seen for the first time. Nothing else is so early.
+const UNSEEN: NonZeroU32 = NonZeroU32::MIN;
+
 /// A pod that lives.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Live {
@@ -30,7 +33,7 @@ pub struct Live {
     pub terminal_since: Option<Moment>,
     /// Whether that happened before our eyes.
     pub terminal_watched: bool,
-    /// In which second it was first seen being deleted.
+    /// In which second it was first seen being deleted; [`UNSEEN`] where the list that showed it first did so.
     pub deleting_since: Option<NonZeroU32>,
     /// See [`Ended::stuck`].
     pub stuck: bool,
@@ -59,6 +62,10 @@ impl Live {
             rows_seen: Box::default(),
             state,
         };
+        if !watched && live.state.deleting {
+            // Since when, nobody saw.
+            live.deleting_since = Some(UNSEEN);
+        }
         live.note_state(watched, now);
         live
     }
@@ -99,10 +106,14 @@ impl Live {
         }
     }
 
-    /// When it was being deleted at the latest, if it is.
-    pub fn deleting_since(&self) -> Option<Moment> {
-        let second = self.deleting_since?.get();
-        Some(Moment::new(Duration::from_secs(second.into())))
+    /// For how long it has been deleting by `now`, if it is: for ever where nobody saw since when.
+    pub fn deleting_for(&self, now: Moment) -> Option<Duration> {
+        let second = self.deleting_since?;
+        if second == UNSEEN {
+            return Some(Duration::MAX);
+        }
+        let begun = Moment::new(Duration::from_secs(second.get().into()));
+        Some(now.since(begun))
     }
 
     /// A sweep begins.
