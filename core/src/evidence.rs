@@ -359,7 +359,7 @@ impl Ended {
         let is_starting = *restarts
             || containers.is_empty()
             || states.any(|state| state == ContainerState::Waiting);
-        self.stuck || (is_starting && !self.last.kubelet_ended_it())
+        (self.stuck || is_starting) && !self.last.kubelet_ended_it()
     }
 
     /// Whether the `later` end of another pod of the same name makes this one needless: neither pod had a container or

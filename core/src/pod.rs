@@ -132,9 +132,12 @@ impl PodState {
         self.phase == Phase::Running && !self.deleting
     }
 
-    /// Whether its kubelet may have said that it is at its end: while its sandbox is up, somebody else did.
+    /// Whether its kubelet may have said that it is at its end: while its sandbox is up or a container runs, somebody else
+    /// did.
     pub fn kubelet_ended_it(&self) -> bool {
-        self.phase.is_terminal() && self.sandbox_ready != Some(true)
+        let mut containers = self.containers.iter();
+        let runs = containers.any(|container| container.state == ContainerState::Running);
+        self.phase.is_terminal() && self.sandbox_ready != Some(true) && !runs
     }
 
     /// Whether this is the id of one of its containers.

@@ -582,3 +582,36 @@ fn a_first_list_does_not_tell_for_how_long_a_pod_has_been_deleting() {
     let ended = evidence.delete_pod(deleting(), &policy, at(910));
     assert!(ended.unwrap().may_outlast());
 }
+
+/// A kubelet that is too old for the condition `PodReadyToStartContainers`.
+#[test]
+fn who_writes_a_terminal_phase_while_a_container_runs_is_not_the_kubelet() {
+    let (mut evidence, policy) = (evidence(), Policy::default());
+    let old = |state: PodState| state.but(|it| it.sandbox_ready = None);
+    evidence.apply_pod(old(running()), &policy, at(0));
+    evidence.apply_pod(old(deleting()), &policy, at(100));
+    let last = old(deleting()).but(|it| it.phase = Phase::Failed);
+    evidence.apply_pod(last.clone(), &policy, at(999));
+    let ended = evidence.delete_pod(last, &policy, at(1_000));
+    assert!(ended.unwrap().may_outlast());
+}
+
+/// A kubelet stopped it after all, though later than W, and said so.
+#[test]
+fn a_pod_that_its_kubelet_ended_late_is_not_held_for_ever() {
+    let (mut evidence, policy) = (evidence(), Policy::default());
+    evidence.apply_pod(running(), &policy, at(0));
+    evidence.apply_pod(deleting(), &policy, at(100));
+    evidence.note_stuck_on("node-1", &policy, at(900));
+    let last = deleting().but(|it| {
+        it.phase = Phase::Failed;
+        it.sandbox_ready = Some(false);
+        it.containers = containers(&[("main", ENDED)]);
+    });
+    // What was before is in doubt, so that it is no good end.
+    evidence.pods.begin_list(at(950));
+    evidence.apply_pod(last.clone(), &policy, at(960));
+    evidence.end_pod_list(&policy, at(960));
+    let ended = evidence.delete_pod(last, &policy, at(1_000)).unwrap();
+    assert!(!ended.settled && !ended.may_outlast());
+}
