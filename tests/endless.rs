@@ -359,3 +359,18 @@ async fn a_pod_that_its_kubelet_did_not_stop_before_ipgc_began_is_forced_away() 
     bench.kubelet().force_delete(NS, "web-0");
     stays(&bench, POOL, &["1"]).await;
 }
+
+/// It has no annotation of multus, and whereabouts serves the cluster's own network.
+#[tokio::test(start_paused = true)]
+async fn a_pod_without_annotations_that_its_kubelet_did_not_stop_is_forced_away() {
+    let server = with_neighbour(&[]);
+    put_row_on(&server, POOL, 1, "web-0", "eth0", 1);
+    let _beat = live_node(&server, "node-1");
+    let bench = Bench::with(server, Config::default()).await;
+    bench.put(fixtures::pod(NS, "web-0").node("node-1").running());
+    seconds(1_800).await;
+    begin_deletion(&bench, 30);
+    seconds(W + 120).await;
+    bench.kubelet().force_delete(NS, "web-0");
+    stays(&bench, POOL, &["1"]).await;
+}

@@ -117,9 +117,11 @@ impl PodIndex {
             predecessor = Some(self.end(*live, watched, now));
         } else {
             // A pod that cannot have rows costs a number until that changes, unless it bears the
-            // name of one whose rows it may take over.
+            // name of one whose rows it may take over, or is being deleted: it may have rows of the cluster's own
+            // network, and its kubelet may not stop it.
             let name = hash_of(podref.as_str());
-            if !state.can_have_rows() && !self.had_rows(&podref) {
+            let leaves = state.deleting && state.has_network();
+            if !state.can_have_rows() && !self.had_rows(&podref) && !leaves {
                 if self.listing {
                     self.listed_others.insert(name);
                 }
@@ -185,8 +187,11 @@ impl PodIndex {
         }
         let gone = match known {
             Some(mut live) => {
+                let is_work = live.state.can_have_rows() || self.had_rows(&last.podref);
+                let is_work = is_work || last.can_have_rows();
                 live.advance(last, true, now);
-                *live
+                let ended = self.end(*live, true, now);
+                return is_work.then_some(ended);
             }
             None if last.can_have_rows() || self.had_rows(&last.podref) => Live {
                 born: None,

@@ -615,3 +615,26 @@ fn a_pod_that_its_kubelet_ended_late_is_not_held_for_ever() {
     let ended = evidence.delete_pod(last, &policy, at(1_000)).unwrap();
     assert!(!ended.settled && !ended.may_outlast());
 }
+
+/// Pods without an annotation of multus have rows where whereabouts serves the cluster's own network.
+#[rstest]
+#[case::that_its_kubelet_did_not_stop(1_000, RUNNING, true)]
+#[case::that_its_kubelet_was_to_stop_yet(120, RUNNING, false)]
+#[case::whose_container_is_started_anew(120, ENDED, true)]
+fn the_end_of_a_pod_without_annotations_may_outlast_w_too(
+    #[case] forced: u64,
+    #[case] state: ContainerState,
+    #[case] may_outlast: bool,
+) {
+    let (mut evidence, policy) = (evidence(), Policy::default());
+    let plain = pod(POD).but(|it| {
+        it.containers = containers(&[("main", state)]);
+        it.restarts = state == ENDED;
+    });
+    let last = plain.clone().but(|it| it.deleting = true);
+    evidence.apply_pod(plain, &policy, at(0));
+    evidence.apply_pod(last.clone(), &policy, at(100));
+    assert!(evidence.delete_pod(last, &policy, at(forced)).is_none());
+    let ended = evidence.pods.ended(&podref(POD));
+    assert_eq!(ended[0].may_outlast(), may_outlast);
+}

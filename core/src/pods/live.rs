@@ -52,7 +52,7 @@ impl Live {
             is_seen: true,
             listed_at,
             // One whose status is there already was given its addresses before.
-            born: (watched && state.status == Status::Missing).then_some(now),
+            born: (watched && state.status == Status::Missing && !state.deleting).then_some(now),
             running_since: None,
             terminal_since: None,
             terminal_watched: false,
