@@ -119,14 +119,17 @@ impl Scope<'_> {
         })
     }
 
-    /// Whether a pod reports an address by a definition that names no network: the plugin's own file on the nodes may.
+    /// Whether a pod reports an address by a definition that names no network: the plugin's own file on the nodes may. Or
+    /// by one that is of another plugin, as it may not have been when the pod began.
     pub fn is_reported_without_name_by(&self, pod: &PodState, address: IpAddr) -> bool {
         let mut entries = pod.status.entries();
         entries.any(|entry| {
-            let sections = self.definitions.get(entry.network);
-            let mut sections = sections.into_iter().flatten().flatten();
+            let Some(Ok(sections)) = self.definitions.get(entry.network) else {
+                return false;
+            };
+            let mut networks = sections.iter().map(|section| &section.network_name);
             entry.addresses.contains(&address)
-                && sections.any(|section| section.network_name.is_none())
+                && (sections.is_empty() || networks.any(Option::is_none))
         })
     }
 
