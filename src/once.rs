@@ -6,7 +6,7 @@
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use ipgc_core::{judge::Word, plan::Outlook};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::timeout;
 
 use crate::{
     collect::sweep::SweepReport,
@@ -188,10 +188,10 @@ async fn work(
         let why = "another copy of ipgc does, the Lease is paused, or it cannot be written";
         return Err(format!("this run does not lead, and freed nothing: {why}"));
     }
-    let (end, moment) = (Instant::now() + wait, vitals.clock.now() + wait);
-    let is_later = |next| next > moment;
+    let end = vitals.clock.now() + wait;
+    let is_later = |next| next > end;
     let is_over = |it: &Outlook| !it.at_work && it.begun == 0 && it.next.is_none_or(is_later);
-    let is_in_time = timeout_at(end, outlook.wait_for(is_over)).await.is_ok();
+    let is_in_time = timeout(wait, outlook.wait_for(is_over)).await.is_ok();
     if !is_in_time {
         // A mark that nobody ends keeps its address from everybody.
         vitals.closing.cancel();

@@ -220,3 +220,25 @@ async fn nothing_is_begun_after_the_wait() {
     assert_eq!(rows(&server, POOL), ["2", "3"]);
     assert!(!summary.is_clear(), "{summary}");
 }
+
+/// People give the longest duration that there is where they mean for ever.
+#[tokio::test(start_paused = true)]
+async fn no_wait_is_too_long() {
+    let longest = Duration::from_secs(i64::MAX.unsigned_abs());
+    let (summary, _) = run(&leaked(), Config::default(), longest).await;
+    assert!(summary.unwrap().is_clear());
+    let waits: [fn(&mut Config, Duration); 7] = [
+        |it, wait| it.policy.grace = wait,
+        |it, wait| it.policy.del_budget = wait,
+        |it, wait| it.policy.add_budget = wait,
+        |it, wait| it.policy.leftover_grace = wait,
+        |it, wait| it.policy.cooldown = wait,
+        |it, wait| it.breaker.hold = wait,
+        |it, wait| it.sweep_interval = wait,
+    ];
+    for set in waits {
+        let config = Config::default().with(|it| set(it, longest));
+        let (summary, _) = run(&leaked(), config, Duration::ZERO).await;
+        assert_eq!(summary.unwrap().freed, 0);
+    }
+}

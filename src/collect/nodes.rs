@@ -151,7 +151,9 @@ impl NodeKeeper {
         let mut evidence = self.context.evidence();
         let grace = evidence.pods.longest_grace();
         let wait = self.context.policy.longest_wait(grace);
-        evidence.nodes.forget(KEEP_GONE.max(wait * 2), now);
+        evidence
+            .nodes
+            .forget(KEEP_GONE.max(wait.saturating_mul(2)), now);
     }
 
     /// All nodes that exist, by a quorum LIST begun after the gap: each may run what nobody saw. Until when their Leases
