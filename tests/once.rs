@@ -242,3 +242,17 @@ async fn no_wait_is_too_long() {
         assert_eq!(summary.unwrap().freed, 0);
     }
 }
+
+/// The server is too busy until the end of the wait: the row was not removed, so there is no mark to wait for or to tell of.
+#[tokio::test(start_paused = true)]
+async fn a_row_that_was_not_removed_leaves_no_mark() {
+    let server = leaked();
+    let patch = Match::patch("ippools");
+    server.on(patch).answer(Failure::too_many_requests(60));
+    let wait = Duration::from_secs(W + 30);
+    let (summary, took) = run(&server, seldom(), wait).await;
+    let summary = summary.unwrap();
+    assert_eq!(rows(&server, POOL), ["1", "2"]);
+    assert_eq!((summary.waiting, summary.marked), (1, 0), "{summary}");
+    assert!(took < wait.as_secs() + 70, "{took} s");
+}

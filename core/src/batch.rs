@@ -113,6 +113,11 @@ impl Batch {
         self.retain(|removed| removed.confirmed || !keys.contains(&*removed.key));
     }
 
+    /// The removals that were asked for and not done are not waited for any more.
+    pub fn give_up_attempts(&mut self) {
+        self.retain(|removed| removed.confirmed);
+    }
+
     /// The patch was answered with 200: its rows are gone.
     #[must_use]
     pub fn confirm(&mut self, releases: &[Release<'_>]) -> Vec<(PodRef, Removed)> {

@@ -159,6 +159,8 @@ impl<'t> Turn<'t> {
             self.learn_from_rejection(&observed);
             let due = self.due(&observed);
             if self.context.closing.is_cancelled() {
+                // Rows that are there yet leave no mark, whatever became of the request to remove them.
+                self.batch.give_up_attempts();
                 let later = self.context.clock.now() + Duration::from_hours(1);
                 for podref in due.keys() {
                     self.outcome(podref, Outcome::not_before(later));
