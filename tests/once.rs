@@ -256,3 +256,24 @@ async fn a_row_that_was_not_removed_leaves_no_mark() {
     assert_eq!((summary.waiting, summary.marked), (1, 0), "{summary}");
     assert!(took < wait.as_secs() + 70, "{took} s");
 }
+
+/// Something else was begun in time, and is waited for. The pod is there and does not use the address of its reservation.
+#[tokio::test(start_paused = true)]
+async fn no_reservation_alone_is_marked_after_the_wait() {
+    let server = server();
+    let _beat = live_node(&server, "node-1");
+    put_pool(&server, &[(1, "gone"), (2, "alive"), (3, "late")]);
+    run_pod(&server, "alive", 2);
+    run_pod(&server, "late", 3);
+    reserve(&server, "10.0.0.9", "alive");
+    let other = server.clone();
+    tokio::spawn(async move {
+        seconds(275).await;
+        Kubelet::new(&other).force_delete(NS, "late");
+    });
+    let (summary, _) = run(&server, seldom(), Duration::from_secs(275 + W + 50)).await;
+    let summary = summary.unwrap();
+    assert_eq!(rows(&server, POOL), ["2"], "begun in time");
+    assert_eq!((summary.waiting, summary.marked), (1, 0), "{summary}");
+    assert_eq!(podref(&server, "10.0.0.9"), "default/alive");
+}

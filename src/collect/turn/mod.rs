@@ -161,9 +161,8 @@ impl<'t> Turn<'t> {
             if self.context.closing.is_cancelled() {
                 // Rows that are there yet leave no mark, whatever became of the request to remove them.
                 self.batch.give_up_attempts();
-                let later = self.context.clock.now() + Duration::from_hours(1);
                 for podref in due.keys() {
-                    self.outcome(podref, Outcome::not_before(later));
+                    self.too_late(podref);
                 }
                 return Ok(());
             }
@@ -410,6 +409,12 @@ impl<'t> Turn<'t> {
             (podref, work, outcome)
         });
         Input::CasesDone(self.key.clone(), cases.collect())
+    }
+
+    /// Something may go, and is left since the run is about to end.
+    fn too_late(&mut self, podref: &PodRef) {
+        let later = self.context.clock.now() + Duration::from_hours(1);
+        self.outcome(podref, Outcome::not_before(later));
     }
 
     fn outcome(&mut self, podref: &PodRef, outcome: Outcome) {

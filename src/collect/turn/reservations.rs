@@ -285,6 +285,10 @@ impl Turn<'_> {
             return None;
         }
         if !found.is_claimed() {
+            if self.context.closing.is_cancelled() {
+                self.too_late(podref);
+                return None;
+            }
             let acknowledged = self.pool.as_ref().and_then(|it| it.acknowledged);
             let since = sighting.first;
             let evidence = self.context.evidence();
