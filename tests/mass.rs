@@ -324,9 +324,28 @@ async fn each_delete_comes_soon_after_a_proof(
     }
 }
 
-/// Marks of a run before are due at one moment, and each pool has some: all pools are read for one of them at a time.
+/// How many requests of a kind are answered at one moment, at the most, if each takes so long.
+fn most_at_once(server: &Server, requests: Match, each: Duration) -> Arc<AtomicUsize> {
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let counted = (now, Arc::clone(&most));
+    server.on(requests).before(move |_| {
+        let (now, most) = counted.clone();
+        async move {
+            most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            sleep(each).await;
+            now.fetch_sub(1, Ordering::SeqCst);
+        }
+    });
+    most
+}
+
+/// Marks of a run before are due at one moment, and each pool has some: all pools are read for one of them at a time, also
+/// where that takes longer than anybody waits.
+#[rstest]
+#[case::quick(300)]
+#[case::slow(3_000)]
 #[tokio::test(start_paused = true)]
-async fn pools_with_reservations_alone_are_looked_at_one_after_the_other() {
+async fn pools_with_reservations_alone_are_looked_at_one_after_the_other(#[case] millis: u64) {
     let server = server();
     let _beat = live_node(&server, "node-1");
     for pool in 1..=40 {
@@ -335,19 +354,32 @@ async fn pools_with_reservations_alone_are_looked_at_one_after_the_other() {
     }
     let bench = Bench::with(server, seldom()).await;
     seconds(60).await;
-    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let counted = (Arc::clone(&now), Arc::clone(&most));
     let lists = Match::list("ippools").filter(|request| !request.metadata_only);
-    bench.on(lists).before(move |_| {
-        let (now, most) = counted.clone();
-        async move {
-            most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-            sleep(Duration::from_millis(300)).await;
-            now.fetch_sub(1, Ordering::SeqCst);
-        }
-    });
-    seconds(600).await;
+    let most = most_at_once(&bench, lists, Duration::from_millis(millis));
+    seconds(1_800).await;
     assert_eq!(bench.reservations(), Vec::<String>::new());
     let most = most.load(Ordering::SeqCst);
     assert!((1..=5).contains(&most), "{most} at once");
+}
+
+/// A sweep finds rows in many pools. Each of these may be megabytes, so few are read at a time, however many wait.
+#[tokio::test(start_paused = true)]
+async fn no_more_pools_are_read_at_a_time_though_many_wait() {
+    let server = server();
+    let _beat = live_node(&server, "node-1");
+    for n in 1..=100 {
+        let (pool, podref) = (format!("10.9.{n}.0/24"), format!("{NS}/gone-{n}"));
+        let pool = fixtures::pool(NS, &pool);
+        server.put(pool.row(1, &fixtures::sandbox(n), &podref, "net1"));
+    }
+    let gets = Match::get("ippools");
+    let most = most_at_once(&server, gets, Duration::from_secs(1));
+    let config = seldom().with(|it| it.breaker.min = 1_000);
+    let bench = Bench::with(server, config).await;
+    seconds(1_800).await;
+    for pool in 1..=100 {
+        assert_eq!(bench.rows(&format!("10.9.{pool}.0-24")), [""; 0]);
+    }
+    let most = most.load(Ordering::SeqCst);
+    assert!((1..=4).contains(&most), "{most} at once");
 }

@@ -1,6 +1,6 @@
 //! The requests on IPPools: observe one or a page of them, and remove rows from one. And the list of NodeSlicePools.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use ipgc_core::{
     address::Range,
@@ -16,16 +16,13 @@ use kube::{
     api::{GetParams, ListParams, PartialObjectMeta, Patch, PatchParams, Request},
     core::DeserializeGuard,
 };
-use tokio::{
-    sync::{Semaphore, SemaphorePermit},
-    time::timeout,
-};
+use tokio::{sync::Semaphore, time::Instant};
 use tracing::warn;
 
 use super::names::{Table, table_of};
 use crate::{
     api::{IpPool, NodeSlicePool},
-    calls::{CallError, SLOW, call, list, next_page, text},
+    calls::{CallError, SLOW, call, in_turn, list, next_page, text},
     clock::Clock,
     history::History,
 };
@@ -105,11 +102,20 @@ impl PoolApi {
         self.claims
     }
 
-    /// A turn to [`observe`](Self::observe), to be held meanwhile. Reads that hang hold little memory, and must not hold
-    /// up those of other pools for longer than five seconds: then the turn is one too many.
-    pub async fn turn(&self) -> Option<SemaphorePermit<'_>> {
-        let turn = timeout(SLOW, self.observing.acquire()).await;
-        turn.ok()?.ok()
+    /// As [`observe`](Self::observe), when it is its turn; and how long it took then. A read that hangs holds little memory,
+    /// and gives its turn away after five seconds.
+    ///
+    /// # Errors
+    /// As [`ObserveError`] says.
+    pub async fn observe_in_turn(
+        &self,
+        key: &PoolKey,
+        podrefs: &BTreeSet<PodRef>,
+    ) -> (Result<Option<ObservedPool>, ObserveError>, Duration) {
+        let turn = self.observing.acquire().await;
+        let begun = Instant::now();
+        let observed = in_turn(turn, SLOW, self.observe(key, podrefs)).await;
+        (observed, begun.elapsed())
     }
 
     /// Reads the rows of these pods, and rows of nobody, in one quorum read; `None` if there is no such pool.

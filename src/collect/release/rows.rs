@@ -143,8 +143,9 @@ async fn used_in(
     claimed: &Claimed<'_>,
 ) -> Result<Vec<(IpAddr, PodRef)>, ObserveError> {
     let podrefs = claimed.keys().map(|(_, podref)| (*podref).clone());
-    let _turn = context.pools.turn().await;
-    let observed = context.pools.observe(pool, &podrefs.collect()).await?;
+    let podrefs = podrefs.collect();
+    let (observed, _) = context.pools.observe_in_turn(pool, &podrefs).await;
+    let observed = observed?;
     let rows = observed
         .iter()
         .flat_map(|pool| pool.rows().iter().map(move |row| (pool, row)));

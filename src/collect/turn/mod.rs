@@ -218,7 +218,7 @@ impl<'t> Turn<'t> {
             counters.patch(patch.releases().len());
             let begun = Instant::now();
             let answer = self.context.pools.free(self.key, &patch).await;
-            self.took(begun, answer.as_ref().err());
+            self.took(begun.elapsed(), answer.as_ref().err());
             match answer {
                 Ok(()) => {
                     self.context.gate.passed();
@@ -241,14 +241,13 @@ impl<'t> Turn<'t> {
         if !self.batch.orphans().is_empty() {
             self.known = self.context.evidence().known_networks();
         }
-        let _turn = self.context.pools.turn().await;
-        let begun = Instant::now();
-        let observed = self.context.pools.observe(self.key, &self.podrefs).await;
+        let observed = self.context.pools.observe_in_turn(self.key, &self.podrefs);
+        let (observed, took) = observed.await;
         let failure = match &observed {
             Err(ObserveError::Call(error)) => Some(error),
             _ => None,
         };
-        self.took(begun, failure);
+        self.took(took, failure);
         match observed {
             Ok(Some(observed)) => {
                 self.is_observed = true;
@@ -278,9 +277,9 @@ impl<'t> Turn<'t> {
     }
 
     /// A request on the pool ended. One that was never answered says nothing of what it costs.
-    fn took(&mut self, begun: Instant, failure: Option<&CallError>) {
+    fn took(&mut self, took: Duration, failure: Option<&CallError>) {
         if !matches!(failure, Some(CallError::Deadline(_))) {
-            self.took += begun.elapsed();
+            self.took += took;
         }
     }
 

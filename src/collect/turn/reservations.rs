@@ -17,18 +17,20 @@ use ipgc_core::{
     reservation::Reservation,
     work::Wanted,
 };
-use tokio::time::timeout;
 use tracing::{debug, info};
 
 use super::Turn;
-use crate::collect::{
-    gate::Access,
-    pool_api::ObserveError,
-    release::{Left, Releaser},
-    second_look::second_look,
+use crate::{
+    calls::in_turn,
+    collect::{
+        gate::Access,
+        pool_api::ObserveError,
+        release::{Left, Releaser},
+        second_look::second_look,
+    },
 };
 
-/// Nobody waits longer for another one's look at all pools.
+/// A look at all pools that takes longer is not waited for by the next one.
 const LONGEST_LOOK: Duration = Duration::from_mins(1);
 
 impl Turn<'_> {
@@ -208,10 +210,9 @@ impl Turn<'_> {
     async fn retain_free(&mut self, wanted: &mut Vec<Wanted>) {
         let namespace = Some(self.key.namespace.as_str());
         let addresses = wanted.iter().map(|wanted| wanted.row.address).collect();
-        let turn = timeout(LONGEST_LOOK, self.context.reading_pools.lock()).await;
-        let found = second_look(self.context, namespace, &addresses, |_| false).await;
-        drop(turn);
-        match found {
+        let turn = self.context.reading_pools.lock().await;
+        let look = second_look(self.context, namespace, &addresses, |_| false);
+        match in_turn(turn, LONGEST_LOOK, look).await {
             Ok(found) => wanted.retain_mut(|wanted| {
                 let (namespace, address) = (&self.key.namespace, wanted.row.address);
                 let mut networks = wanted.networks.iter().map(Option::as_deref);
