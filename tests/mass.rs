@@ -383,3 +383,23 @@ async fn no_more_pools_are_read_at_a_time_though_many_wait() {
     let most = most.load(Ordering::SeqCst);
     assert!((1..=4).contains(&most), "{most} at once");
 }
+
+/// A pool was deleted, its reservations were not: they are looked at together.
+#[tokio::test(start_paused = true)]
+async fn reservations_of_no_pool_are_looked_at_together() {
+    let server = server();
+    let _beat = live_node(&server, "node-1");
+    for number in 1..=100 {
+        reserve(
+            &server,
+            &format!("10.9.0.{number}"),
+            &format!("gone-{number}"),
+        );
+    }
+    let bench = Bench::with(server, seldom()).await;
+    seconds(1_800).await;
+    assert_eq!(bench.reservations(), Vec::<String>::new());
+    let lists = Match::list("ippools").filter(|request| !request.metadata_only);
+    let lists = bench.sent(lists).len();
+    assert!(lists < 20, "{lists} lists of all pools");
+}

@@ -17,6 +17,9 @@ use ipgc_core::{
 use super::Look;
 use crate::collect::{pool_api::ObserveError, second_look::second_look};
 
+/// The name of a pool that does not exist: none is named so by whereabouts.
+const NO_POOL: &str = "no-pool";
+
 /// A reservation without a row.
 struct Orphan {
     pool: PoolKey,
@@ -82,8 +85,8 @@ impl Look<'_> {
         rows.any(|(_, address)| may_reserve(name, *address))
     }
 
-    /// The lone reservations, each with the pool that its row would be in; one that no pool could
-    /// hold goes with a pool that does not exist.
+    /// The lone reservations, each with the pool that its row would be in; those that no pool could hold go with one that
+    /// does not exist, all together: for each such pool all others are read.
     fn orphans(&mut self) -> Vec<Orphan> {
         let known = self.context.evidence().known_networks();
         let mut orphans = Vec::new();
@@ -107,12 +110,12 @@ impl Look<'_> {
                     let fits = place.range.is_some_and(|range| range.contains(address));
                     fits && place.networks.contains(&network)
                 });
-                let alone = || PoolKey {
+                let none = || PoolKey {
                     namespace: namespace.clone(),
-                    name: name.clone(),
+                    name: NO_POOL.to_owned(),
                 };
                 orphans.push(Orphan {
-                    pool: pool.map_or_else(alone, |place| place.tally.key.clone()),
+                    pool: pool.map_or_else(none, |place| place.tally.key.clone()),
                     network,
                     address,
                     reservation,
