@@ -103,3 +103,25 @@ async fn the_same_scene_is_cleaned_up_without_it() {
     assert!(!bench.sent(Match::delete(ORIP)).is_empty());
     assert!(!bench.list("events").is_empty());
 }
+
+/// Another collector is at work beside a dry run. The address that it frees is given out again, and leaks again.
+#[tokio::test(start_paused = true)]
+async fn a_row_that_leaks_in_the_place_of_another_one_is_told_too() {
+    let (log, _guard) = Log::start();
+    let server = server();
+    let _beat = live_node(&server, "node-1");
+    put_pool(&server, &[(1, "first"), (2, "alive")]);
+    run_pod(&server, "alive", 2);
+    let config = Config::default().with(|it| it.dry_run = true);
+    let bench = Bench::with(server, config).await;
+    seconds(900).await;
+    assert_eq!(log.lines("would free row").len(), 1);
+    put_row(&bench, 1, "second", 0x77);
+    seconds(900).await;
+    let lines = log.lines("would free row");
+    assert!(
+        lines.len() == 2 && lines[1].contains("default/second"),
+        "{lines:?}"
+    );
+    assert_eq!(bench.counted("rows_would_free"), 2);
+}

@@ -121,10 +121,9 @@ impl Turn<'_> {
     pub(super) fn would_free(&self, releases: &[Release<'_>]) {
         for release in releases {
             let row = release.content();
-            if self
-                .context
-                .is_news(self.uid(), &format!("dry/{}", release.row().key()))
-            {
+            // Another row may have the same key by now.
+            let news = format!("dry/{}/{}", release.row().key(), row.sandbox);
+            if self.context.is_news(self.uid(), &news) {
                 self.context.counters.rows_would_free.inc();
                 info!(
                     pool = %self.key,

@@ -58,12 +58,9 @@ impl Turn<'_> {
         }));
         if self.context.dry_run {
             for wanted in wanted {
-                let address = wanted.row.address;
-                if self
-                    .context
-                    .is_news(self.uid(), &format!("reserved/{address}"))
-                {
-                    let podref = &wanted.row.podref;
+                let (address, podref) = (wanted.row.address, &wanted.row.podref);
+                let news = format!("reserved/{address}/{podref}");
+                if self.context.is_news(self.uid(), &news) {
                     self.context.counters.reservations_would_free.inc();
                     info!(pool = %self.key, %address, %podref, "would free reservation");
                 }
