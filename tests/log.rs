@@ -162,3 +162,15 @@ async fn a_stop_leaves_no_event_unsent() {
         assert_eq!(log.lines("events were left unsent"), [""; 0], "{ends}");
     }
 }
+
+/// Before version 0.8 whereabouts has no slices of nodes.
+#[tokio::test(start_paused = true)]
+async fn that_nobody_knows_slices_of_nodes_is_no_warning() {
+    let (log, _guard) = Log::start();
+    let server = server();
+    server.on(Match::list("nodeslicepools")).fail(404);
+    let _bench = Bench::start(server).await;
+    seconds(3_600).await;
+    assert!(log.lines("sweep ended").len() > 5);
+    assert_eq!(log.lines(" WARN "), [""; 0]);
+}

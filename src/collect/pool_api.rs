@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use ipgc_core::{
     address::Range,
-    patch::{FreePatch, UnreadablePatch},
+    patch::{Answer, FreePatch, UnreadablePatch},
     podref::PodRef,
     pool::{Glance, NotAPool, ObservedPool, PoolKey},
     routes::Slice,
@@ -216,8 +216,11 @@ impl PoolApi {
         let read =
             self.history
                 .read::<NodeSlicePool, _>(&self.client, namespace, Request::list, add);
-        read.await?;
-        Ok(slices)
+        match read.await {
+            // Before version 0.8 whereabouts has no slices, and without them every node may block, which is safe.
+            Err(error) if error.answer() == Answer::Gone => Ok(Vec::new()),
+            read => read.map(|()| slices),
+        }
     }
 
     /// Sends one patch. The answer is metadata only: a full pool would be a megabyte.
