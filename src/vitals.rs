@@ -146,7 +146,7 @@ impl Vitals {
     /// same.
     pub fn report(&self) -> Option<Arc<SweepReport>> {
         let sweeps = self.sweeps.borrow();
-        (sweeps.ended.is_some() && self.is_leader()).then(|| Arc::clone(&sweeps.report))
+        (sweeps.swept.is_some() && self.is_leader()).then(|| Arc::clone(&sweeps.report))
     }
 }
 
@@ -194,8 +194,8 @@ mod tests {
     async fn what_sweeps_found_is_shown_after_the_first_one() {
         let vitals = vitals();
         assert!(vitals.is_leader() && vitals.report().is_none());
-        let ended = |health: &mut SweepHealth| health.ended = Some(Moment::EPOCH);
-        vitals.sweeps.send_modify(ended);
+        let swept = |health: &mut SweepHealth| health.swept = Some(Moment::EPOCH);
+        vitals.sweeps.send_modify(swept);
         assert!(vitals.report().is_some());
     }
 }

@@ -38,9 +38,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 pub struct SweepHealth {
     /// When the last sweep that ended began.
     pub swept: Option<Moment>,
-    /// When the last sweep ended.
-    pub ended: Option<Moment>,
-    /// The same by the wall clock.
+    /// When it ended, by the wall clock.
     pub ended_at: Option<Timestamp>,
     /// The findings of the sweep.
     pub report: Arc<SweepReport>,
@@ -83,7 +81,6 @@ impl Sweeper {
                     self.context.plan(Input::SweepEnded { begun, before }).await;
                     self.health.send_replace(SweepHealth {
                         swept: Some(begun),
-                        ended: Some(self.context.clock.now()),
                         ended_at: Some(wall()),
                         report: Arc::new(report),
                     });
