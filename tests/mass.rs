@@ -362,11 +362,28 @@ async fn pools_with_reservations_alone_are_looked_at_one_after_the_other(#[case]
     assert!((1..=5).contains(&most), "{most} at once");
 }
 
-/// A sweep finds rows in many pools. Each of these may be megabytes, so few are read at a time, however many wait.
+/// Looks that have begun are not waited for, nor those behind them.
 #[tokio::test(start_paused = true)]
-async fn no_more_pools_are_read_at_a_time_though_many_wait() {
+async fn a_stop_does_not_wait_for_looks_at_all_pools() {
     let server = server();
     let _beat = live_node(&server, "node-1");
+    for pool in 1..=40 {
+        server.put(fixtures::pool(NS, &format!("10.9.{pool}.0/24")));
+        put_claimed(&server, &format!("10.9.{pool}.9"), "gone");
+    }
+    let bench = Bench::with(server, seldom()).await;
+    seconds(60).await;
+    let lists = Match::list("ippools").filter(|request| !request.metadata_only);
+    let begun = bench.on(lists).delay(Duration::from_secs(4));
+    wait_hits(&begun, 1).await;
+    seconds(5).await;
+    bench.stop().await;
+}
+
+/// A sweep finds rows in many pools, each of which takes a second to read.
+async fn many_leaks() -> (Bench, Beat, Arc<AtomicUsize>) {
+    let server = server();
+    let beat = live_node(&server, "node-1");
     for n in 1..=100 {
         let (pool, podref) = (format!("10.9.{n}.0/24"), format!("{NS}/gone-{n}"));
         let pool = fixtures::pool(NS, &pool);
@@ -375,13 +392,27 @@ async fn no_more_pools_are_read_at_a_time_though_many_wait() {
     let gets = Match::get("ippools");
     let most = most_at_once(&server, gets, Duration::from_secs(1));
     let config = seldom().with(|it| it.breaker.min = 1_000);
-    let bench = Bench::with(server, config).await;
+    (Bench::with(server, config).await, beat, most)
+}
+
+/// Each may be megabytes, so few are read at a time, however many wait.
+#[tokio::test(start_paused = true)]
+async fn no_more_pools_are_read_at_a_time_though_many_wait() {
+    let (bench, _beat, most) = many_leaks().await;
     seconds(1_800).await;
     for pool in 1..=100 {
         assert_eq!(bench.rows(&format!("10.9.{pool}.0-24")), [""; 0]);
     }
     let most = most.load(Ordering::SeqCst);
     assert!((1..=4).contains(&most), "{most} at once");
+}
+
+/// Those that wait for their turn are not waited for.
+#[tokio::test(start_paused = true)]
+async fn a_stop_does_not_wait_for_pools_that_are_not_read_yet() {
+    let (bench, ..) = many_leaks().await;
+    seconds(5).await;
+    bench.stop().await;
 }
 
 /// A pool was deleted, its reservations were not: they are looked at together.

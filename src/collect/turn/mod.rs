@@ -242,7 +242,9 @@ impl<'t> Turn<'t> {
             self.known = self.context.evidence().known_networks();
         }
         let observed = self.context.pools.observe_in_turn(self.key, &self.podrefs);
-        let (observed, took) = observed.await;
+        let Some((observed, took)) = self.stop.run_until_cancelled(observed).await else {
+            return Err(Outcome::Postponed(Duration::ZERO));
+        };
         let failure = match &observed {
             Err(ObserveError::Call(error)) => Some(error),
             _ => None,

@@ -207,9 +207,18 @@ impl Turn<'_> {
     async fn retain_free(&mut self, wanted: &mut Vec<Wanted>) {
         let namespace = Some(self.key.namespace.as_str());
         let addresses = wanted.iter().map(|wanted| wanted.row.address).collect();
-        let turn = self.context.reading_pools.lock().await;
-        let look = second_look(self.context, namespace, &addresses, |_| false);
-        match in_turn(turn, LONGEST_LOOK, look).await {
+        let look = async {
+            let turn = self.context.reading_pools.lock().await;
+            let look = second_look(self.context, namespace, &addresses, |_| false);
+            in_turn(turn, LONGEST_LOOK, look).await
+        };
+        let Some(found) = self.stop.run_until_cancelled(look).await else {
+            for wanted in std::mem::take(wanted) {
+                self.outcome(&wanted.row.podref, Outcome::Postponed(Duration::ZERO));
+            }
+            return;
+        };
+        match found {
             Ok(found) => wanted.retain_mut(|wanted| {
                 let (namespace, address) = (&self.key.namespace, wanted.row.address);
                 let mut networks = wanted.networks.iter().map(Option::as_deref);
