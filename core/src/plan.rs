@@ -35,13 +35,8 @@ pub enum Input {
     Ended(Arc<Ended>),
     /// A sweep found this, by owner.
     Found(BTreeMap<PodRef, Found>),
-    /// A sweep that saw everything has come to its end.
-    SweepEnded {
-        /// When it began.
-        begun: Moment,
-        /// When the one before it began.
-        before: Moment,
-    },
+    /// A sweep that began at this moment saw everything, and has come to its end.
+    SweepEnded(Moment),
     /// This copy leads from now on.
     TookOver,
     /// Something happened on these nodes.
@@ -156,9 +151,10 @@ impl Planner {
         match input {
             Input::Ended(ended) => self.take_end(ended, evidence, terms, now),
             Input::Found(found) => self.take_found(found, evidence, terms, now),
-            Input::SweepEnded { begun, before } => {
+            Input::SweepEnded(begun) => {
+                let before = self.surveyed.replace(begun);
+                let before = before.unwrap_or(Moment::EPOCH);
                 self.forget(evidence, terms.policy, begun, before, now);
-                self.surveyed = Some(begun);
                 Vec::new()
             }
             Input::TookOver => {

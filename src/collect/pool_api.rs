@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use ipgc_core::{
     address::Range,
-    patch::{Answer, FreePatch, UnreadablePatch},
+    patch::{FreePatch, UnreadablePatch},
     podref::PodRef,
     pool::{Glance, NotAPool, ObservedPool, PoolKey},
     routes::Slice,
@@ -216,11 +216,8 @@ impl PoolApi {
         let read =
             self.history
                 .read::<NodeSlicePool, _>(&self.client, namespace, Request::list, add);
-        match read.await {
-            // Before version 0.8 whereabouts has no slices, and without them every node may block, which is safe.
-            Err(error) if error.answer() == Answer::Gone => Ok(Vec::new()),
-            read => read.map(|()| slices),
-        }
+        read.await?;
+        Ok(slices)
     }
 
     /// Sends one patch. The answer is metadata only: a full pool would be a megabyte.

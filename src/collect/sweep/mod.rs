@@ -77,8 +77,7 @@ impl Sweeper {
                     counters.sweep_duration.observe(took.as_secs_f64());
                     let before = Arc::clone(&self.health.borrow().report);
                     report.log(&before, begun, self.context.clock.now());
-                    let before = self.health.borrow().swept.unwrap_or(Moment::EPOCH);
-                    self.context.plan(Input::SweepEnded { begun, before }).await;
+                    self.context.plan(Input::SweepEnded(begun)).await;
                     self.health.send_replace(SweepHealth {
                         swept: Some(begun),
                         ended_at: Some(wall()),
@@ -121,9 +120,12 @@ impl Sweeper {
                 evidence.slices_by_name.clone_from(&slices);
                 (slices, listed)
             }
-            // Without them every node may block, which is safe.
+            // Those of the last sweep count on, and without any every node may block, which is safe.
             Err(error) => {
-                warn!(%error, "node slices cannot be listed");
+                // Before version 0.9 whereabouts has no such kind.
+                if error.answer() != Answer::Gone {
+                    warn!(%error, "node slices cannot be listed");
+                }
                 let evidence = self.context.evidence();
                 (evidence.slices.clone(), evidence.pools.slices.clone())
             }
