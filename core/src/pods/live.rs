@@ -33,7 +33,7 @@ pub struct Live {
     pub terminal_since: Option<Moment>,
     /// Whether that happened before our eyes.
     pub terminal_watched: bool,
-    /// In which second it was first seen being deleted; [`UNSEEN`] where the list that showed it first did so.
+    /// In which second it was first seen being deleted; `UNSEEN` where the list that showed it first did so.
     pub deleting_since: Option<NonZeroU32>,
     /// See [`Ended::stuck`].
     pub stuck: bool,
