@@ -432,17 +432,20 @@ async fn a_claim_of_an_owner_that_is_kept_since_is_ended() {
     assert_eq!(its["spec"]["podref"], "default/web-0");
 }
 
-/// The definition becomes one of another plugin while web-7 lives on 10.0.0.7, with a reservation and no row.
+/// The definition becomes one of another plugin, or names another network, while web-7 lives on 10.0.0.7, with a reservation
+/// and no row.
+#[rstest]
+#[case::plugin(json!({ "type": "host-local", "subnet": "10.0.0.0/24" }))]
+#[case::network(json!({ "type": "whereabouts", "range": "10.0.0.0/24", "network_name": "blue" }))]
 #[tokio::test(start_paused = true)]
-async fn a_living_pods_reservation_stays_though_its_definition_is_of_another_plugin() {
+async fn a_living_pods_reservation_stays_though_its_definition_is_another_now(#[case] ipam: Value) {
     let server = running(&[(1, "web-1")]);
     run_pod(&server, "web-7", 7);
     reserve(&server, "10.0.0.7", "web-7");
     server.put(fixtures::nad(NS, "other", "10.0.0.0/16"));
     let _beat = live_node(&server, "node-1");
     let bench = Bench::start(server).await;
-    let ipam = json!({ "type": "host-local", "subnet": "10.0.0.0/24" });
     bench.put(fixtures::nad_with_ipam(NS, "net", &ipam));
-    seconds(7_200).await;
+    seconds(4 * 3_600).await;
     assert_eq!(bench.reservations(), ["10.0.0.1", "10.0.0.7"]);
 }

@@ -17,7 +17,10 @@ use ipgc_core::{
     clearance::{Facts, Wait},
     definitions::{Networks, Scope, networks_of},
     evidence::{DEFAULT_POD_GRACE, Policy},
-    judge::{Release, Stale, Unknown, Verdict, judge, judge_ambiguous, judge_orphan},
+    judge::{
+        Cause, Held, Release, Stale, Unknown, Verdict, judge, judge_ambiguous, judge_orphan,
+        reports_more,
+    },
     names::{KnownNetworks, Reading, split},
     node::Nodes,
     pool::{self, ObservedPool, Row, RowContent},
@@ -270,6 +273,17 @@ impl<'s> Assessor<'s> {
                 let verdict = self.with_facts(content.as_ref(), of_pool, &presence, |facts| {
                     judge_orphan(reserved, address, &presence, facts, self.policy, NOW)
                 });
+                let rows = self.index.holders(address);
+                let rows = rows.filter(|(_, owner)| *owner == reserved.owner()).count();
+                let verdict = match (verdict, &presence) {
+                    (Verdict::Stale(stale), Presence::Present(Some(pod)))
+                        if matches!(stale.cause, Cause::Leftover | Cause::Predecessor)
+                            && reports_more(pod, address, rows) =>
+                    {
+                        Verdict::Held(Held::Reported)
+                    }
+                    (verdict, _) => verdict,
+                };
                 (content, verdict)
             }
         };

@@ -213,6 +213,21 @@ async fn a_reservation_whose_row_is_in_a_former_slice_is_not_alone() {
     assert!(kinds_of(&report).contains(&orphaned));
 }
 
+/// The definition named no network when web-9 began.
+#[tokio::test]
+async fn a_reservation_whose_pod_reports_its_address_without_a_row_is_not_orphaned() {
+    let server = live_one();
+    let blue = json!({ "range": RANGE, "network_name": "blue" });
+    define(&server, "net", &blue);
+    server.put(pod("web-9", 9));
+    reserve(&server, "10.0.0.9", "default/web-9");
+    let problems = kinds_of(&report(&server).await);
+    assert!(
+        !problems.contains(&Problem::ReservationOrphaned),
+        "{problems:?}"
+    );
+}
+
 #[tokio::test]
 async fn a_pod_that_cannot_start_for_anothers_reservation_is_a_finding() {
     for (owner, is_found) in [("default/gone", true), ("default/web-1", false)] {

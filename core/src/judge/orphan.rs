@@ -10,6 +10,7 @@ use crate::{
     clearance::{Clearance, Facts, Subject},
     evidence::Policy,
     names::may_be_of_another,
+    pod::PodState,
     pool::Unreadable,
     proof::Presence,
     reservation::Reservation,
@@ -91,6 +92,12 @@ pub fn judge_orphan(
             stale(Cause::Leftover, subject.of_former_sandbox(pod, from))
         }
     }
+}
+
+/// Whether a pod reports an address more often than it has rows of it. Then a lone reservation of it may be the pod's:
+/// when the pod began, a definition may have named another network than now.
+pub fn reports_more(pod: &PodState, address: IpAddr, rows: usize) -> bool {
+    pod.status.count_of(address) > rows
 }
 
 /// Judges a reservation without a row whose name is that of several networks with several addresses: it stays, and is

@@ -10,10 +10,11 @@ use std::{
 use ipgc_core::{
     cases::Outcome,
     fact::Fact,
-    judge::{Verdict, judge_orphan},
+    judge::{Verdict, judge_orphan, reports_more},
     names::split,
     podref::PodRef,
     pool::{InterfaceTag, RowContent, RowCount},
+    proof::Presence,
     reservation::Reservation,
     work::Wanted,
 };
@@ -203,13 +204,17 @@ impl Turn<'_> {
     }
 
     /// Only the sweep saw that no row of the network has the address, and that may be long ago. So the pools are read
-    /// again, and a reservation whose address has a row by now is kept.
+    /// again, and a reservation whose address has a row by now is kept. So is that of a pod that lives and reports the
+    /// address, unless a row of the pod tells why.
     async fn retain_free(&mut self, wanted: &mut Vec<Wanted>) {
         let namespace = Some(self.key.namespace.as_str());
         let addresses = wanted.iter().map(|wanted| wanted.row.address).collect();
+        let living = wanted.iter().filter(|wanted| wanted.fact.is_of_living());
+        let living: HashSet<_> = living.map(|it| it.row.podref.as_str().to_owned()).collect();
+        let is_living = |podref: &str| living.contains(podref);
         let look = async {
             let turn = self.context.reading_pools.lock().await;
-            let look = second_look(self.context, namespace, &addresses, |_| false);
+            let look = second_look(self.context, namespace, &addresses, is_living);
             in_turn(turn, LONGEST_LOOK, look).await
         };
         let Some(found) = self.stop.run_until_cancelled(look).await else {
@@ -227,8 +232,19 @@ impl Turn<'_> {
                 if seen.any(|network| found.saw_row(namespace, network, address)) {
                     wanted.fact = Fact::Taken;
                 }
+                let podref = &wanted.row.podref;
+                let rows = found.rows.get(podref).into_iter().flatten();
+                let rows = rows.filter(|row| row.address == address).count();
+                let is_reported = || {
+                    let known = self.context.known(podref, &[], RowCount::default());
+                    let Presence::Present(Some(pod)) = known.presumed else {
+                        return false;
+                    };
+                    reports_more(&pod, address, rows)
+                };
                 wanted.fact == Fact::Taken
                     || networks.all(|network| !found.has_row(namespace, network, address))
+                        && !(wanted.fact.is_of_living() && is_reported())
             }),
             Err(error) => {
                 let failure = match error {
