@@ -277,8 +277,7 @@ impl<'s> Assessor<'s> {
                 let rows = rows.filter(|(_, owner)| *owner == reserved.owner()).count();
                 let verdict = match (verdict, &presence) {
                     (Verdict::Stale(stale), Presence::Present(Some(pod)))
-                        if matches!(stale.cause, Cause::Leftover | Cause::Predecessor)
-                            && reports_more(pod, address, rows) =>
+                        if stale.cause == Cause::Leftover && reports_more(pod, address, rows) =>
                     {
                         Verdict::Held(Held::Reported)
                     }
