@@ -84,16 +84,6 @@ impl Judged<'_> {
         }
     }
 
-    /// Whether it is in this pool, or would be.
-    pub fn is_in(&self, place: &Place) -> bool {
-        self.place.is_some_and(|its| its.key == place.key)
-    }
-
-    /// Whether this node holds it.
-    pub fn is_held_by(&self, node: &str) -> bool {
-        self.holding().iter().any(|name| **name == *node)
-    }
-
     pub fn stale(&self) -> Option<&Stale> {
         match &self.verdict {
             Verdict::Stale(stale) => Some(stale),
@@ -167,18 +157,35 @@ impl<'s> Assessor<'s> {
         all.chain(pools.map(|it| (Kind::IpPool, it.key.to_string())))
     }
 
-    /// Shows all rows, and then all reservations without a row.
+    /// Shows all rows, and all reservations without a row.
     pub fn each(&self, mut show: impl FnMut(&Judged<'_>)) {
-        for (pool, place) in self.snapshot.observed().zip(&self.index.pools) {
-            for row in pool.rows() {
-                show(&self.row(&pool, place, row));
-            }
+        let without_pool = self.each_pool(|_, _, all| all.iter().for_each(&mut show));
+        without_pool.iter().for_each(show);
+    }
+
+    /// Shows each pool with its rows, and with the reservations without a row that would be in it. Returns the reservations
+    /// of no pool.
+    pub fn each_pool(
+        &self,
+        mut show: impl FnMut(&Place, &ObservedPool, &[Judged<'_>]),
+    ) -> Vec<Judged<'_>> {
+        let mut orphans = HashMap::<_, Vec<_>>::new();
+        for it in self.orphans() {
+            let pool = it.place.map(|place| &place.key);
+            orphans.entry(pool).or_default().push(it);
         }
-        self.orphans().iter().for_each(show);
+        for (pool, place) in self.snapshot.observed().zip(&self.index.pools) {
+            let rows = pool.rows().iter();
+            let rows = rows.map(|row| self.row(&pool, place, row));
+            let lone = orphans.remove(&Some(&place.key)).unwrap_or_default();
+            let all: Vec<_> = rows.chain(lone).collect();
+            show(place, &pool, &all);
+        }
+        orphans.remove(&None).unwrap_or_default()
     }
 
     /// A row of `pool`, which is in this place.
-    pub fn row<'a>(&'a self, pool: &'a ObservedPool, place: &'a Place, row: &'a Row) -> Judged<'a> {
+    fn row<'a>(&'a self, pool: &'a ObservedPool, place: &'a Place, row: &'a Row) -> Judged<'a> {
         let content = row.content().ok();
         let presence = match content {
             Some(content) => self.snapshot.presence(&content.podref),

@@ -5,13 +5,12 @@ use std::net::IpAddr;
 use ipgc_core::{
     address::{Range, number},
     judge::Word,
-    pool::ObservedPool,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    assess::Assessor,
+    assess::{Assessor, Item, Judged},
     definitions::Led,
     index::Place,
     report::{PoolUsage, Split},
@@ -56,9 +55,10 @@ impl Sign {
         (Self::Excluded, '×', "excluded"),
     ];
 
-    /// Of a row with this verdict.
-    pub fn of(word: Word) -> Self {
-        match word {
+    /// Of a row with its verdict, or of a reservation without a row.
+    pub(super) fn of(it: &Judged<'_>) -> Self {
+        match it.verdict.word() {
+            _ if matches!(it.item, Item::Reservation(..)) => Self::Reserved,
             Word::Live => Self::Live,
             Word::Unreported | Word::Unfenced => Self::Held,
             Word::Stale => Self::Stale,
@@ -150,24 +150,15 @@ fn address(number: u128) -> IpAddr {
 }
 
 impl Grid {
-    /// The grid of a pool whose range can be read. `reserved` are the addresses of reservations without a row.
-    pub(super) fn of(
-        assessor: &Assessor<'_>,
-        pool: &ObservedPool,
-        place: &Place,
-        reserved: &[IpAddr],
-    ) -> Option<Self> {
+    /// The grid of a pool whose range can be read, with its rows and the reservations without a row that would be in it.
+    pub(super) fn of(assessor: &Assessor<'_>, place: &Place, all: &[Judged<'_>]) -> Option<Self> {
         let range = place.range?;
         let (first, last) = range.first_and_last();
         let count = (number(last.0) - number(first)).saturating_add(1);
         let inside = |it: IpAddr| range.contains(it).then(|| number(it) - number(first));
-        let rows = pool.rows().iter().filter_map(|row| {
-            let it = assessor.row(pool, place, row);
-            Some((inside(it.address?)?, Sign::of(it.verdict.word())))
-        });
-        let reserved = reserved.iter();
-        let reserved = reserved.filter_map(|it| Some((inside(*it)?, Sign::Reserved)));
-        let taken: Vec<_> = reserved.chain(rows).collect();
+        let taken = all.iter();
+        let taken = taken.filter_map(|it| Some((inside(it.address?)?, Sign::of(it))));
+        let taken: Vec<_> = taken.collect();
         let highest = taken.iter().map(|(at, _)| at.saturating_add(1)).max();
         let shown = if count <= WHOLE {
             count

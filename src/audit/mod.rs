@@ -53,13 +53,12 @@ use ipgc_core::{
     judge::{Unknown, Verdict},
     node::NO_SANDBOXES_ANNOTATION,
     pool::ObservedPool,
-    reservation::Reservation,
 };
 
 pub use self::confirm::{confirm, wants_confirmation};
 pub(crate) use self::pools::unreferenced;
 use self::{
-    assess::{Assessor, Item},
+    assess::{Assessor, Item, Judged},
     definitions::Definitions,
     filter::Filter,
     index::Place,
@@ -120,18 +119,15 @@ fn audit_all(assessor: &Assessor<'_>, made: String) -> Report {
     };
     let mut pools = Vec::new();
     let mut split = Split::default();
-    for (place, pool) in assessor.index.pools.iter().zip(snapshot.observed()) {
-        let usage = audit.pool(place, &pool);
+    let without_pool = assessor.each_pool(|place, pool, all| {
+        let usage = audit.pool(place, pool, all);
         split.add(usage.split);
         pools.push(usage);
+    });
+    for it in &without_pool {
+        audit.reservation(it);
     }
     audit.findings.extend(pods::findings(assessor));
-    for it in assessor.orphans() {
-        let is_seen = |reserved: &Reservation| !assessor.blind.contains(&*reserved.namespace);
-        if matches!(it.item, Item::Reservation(reserved, _) if is_seen(reserved)) {
-            audit.findings.extend(assessor.finding(&it));
-        }
-    }
     let gone = pools::gone_slices(assessor, &pools);
     audit.findings.extend(gone);
     audit.about_all();
@@ -193,26 +189,38 @@ struct Audit<'a> {
 }
 
 impl Audit<'_> {
-    fn pool(&mut self, place: &Place, pool: &ObservedPool) -> PoolUsage {
+    /// The finding about a reservation without a row. In a pool that cannot be read, it may have one.
+    fn reservation(&mut self, it: &Judged<'_>) {
+        if let Item::Reservation(reserved, _) = it.item
+            && !self.assessor.blind.contains(&reserved.namespace)
+        {
+            self.findings.extend(self.assessor.finding(it));
+        }
+    }
+
+    fn pool(&mut self, place: &Place, pool: &ObservedPool, all: &[Judged<'_>]) -> PoolUsage {
         let (assessor, mut rows) = (self.assessor, Vec::new());
         let mut counted = PoolUsage::default();
-        for row in pool.rows() {
-            let it = assessor.row(pool, place, row);
+        for it in all {
+            if let Item::Reservation(..) = it.item {
+                self.reservation(it);
+                continue;
+            }
             match &it.verdict {
                 Verdict::Stale(stale) if !stale.clearance.watched => self.unwatched += 1,
                 Verdict::Unknown(Unknown::Exempt | Unknown::KeptOwner) => self.exempt += 1,
                 Verdict::Unknown(Unknown::NoProof(_)) => self.unproven += 1,
                 _ => {}
             }
-            counted.count(&it, assessor);
+            counted.count(it, assessor);
             rows.extend(it.address.map(|address| (address, it.verdict.word())));
-            self.findings.extend(assessor.finding(&it));
-            self.findings.extend(assessor.unreserved(&it));
+            self.findings.extend(assessor.finding(it));
+            self.findings.extend(assessor.unreserved(it));
             let range = place.range.zip(it.content.as_ref());
             if range.is_some_and(|(range, content)| !range.contains(content.address)) {
                 let detail = "the address is not in the range of its pool";
                 let mut finding = Finding::new(Problem::OutOfRange, detail);
-                assessor.describe(&mut finding, &it);
+                assessor.describe(&mut finding, it);
                 self.findings.push(finding);
             }
         }

@@ -132,48 +132,46 @@ impl Assessor<'_> {
         all.join("; ")
     }
 
-    /// Adds all that is wanted, each explained; of a reservation that several networks may have, a note. The uids of the
-    /// reservations that are told of.
-    fn add(
-        &self,
-        explanation: &mut Explanation,
-        mut wanted: impl FnMut(&Judged<'_>) -> bool,
-    ) -> Vec<String> {
-        let mut told = Vec::new();
-        self.each(|it| {
-            if !wanted(it) {
-                return;
+    /// Adds a row or reservation, explained; of a reservation that several networks may have, a note. The uid of the
+    /// reservation that is told of.
+    fn add(&self, explanation: &mut Explanation, it: &Judged<'_>) -> Option<String> {
+        match (&it.item, it.place) {
+            (Item::Row(pool, row), Some(place)) => {
+                let row = self.explain_row(it, place, pool, row);
+                let reserved = row.reservation.as_ref().map(|it| it.uid.clone());
+                explanation.rows.push(row);
+                return reserved;
             }
-            match (&it.item, it.place) {
-                (Item::Row(pool, row), Some(place)) => {
-                    let row = self.explain_row(it, place, pool, row);
-                    told.extend(row.reservation.as_ref().map(|it| it.uid.clone()));
-                    explanation.rows.push(row);
-                }
-                (Item::Reservation(reserved, Reading::One(network, address)), _) => {
-                    told.push(reserved.uid.clone());
-                    let orphan = self.explain_orphan(it, reserved, *network, *address);
-                    explanation.reservations.push(orphan);
-                }
-                (Item::Reservation(reserved, Reading::Ambiguous), _) => {
-                    told.push(reserved.uid.clone());
-                    let (namespace, name) = (&reserved.namespace, &reserved.name);
-                    let reason = reason(&it.verdict);
-                    let note = format!("reservation {namespace}/{name} stays: {reason}");
-                    explanation.notes.push(note);
-                }
-                _ => {}
+            (Item::Reservation(reserved, Reading::One(network, address)), _) => {
+                let orphan = self.explain_orphan(it, reserved, *network, *address);
+                explanation.reservations.push(orphan);
+                return Some(reserved.uid.clone());
             }
-        });
-        told
+            (Item::Reservation(reserved, Reading::Ambiguous), _) => {
+                let (namespace, name) = (&reserved.namespace, &reserved.name);
+                let reason = reason(&it.verdict);
+                let note = format!("reservation {namespace}/{name} stays: {reason}");
+                explanation.notes.push(note);
+                return Some(reserved.uid.clone());
+            }
+            _ => {}
+        }
+        None
     }
 
     fn explain_address(&self, address: IpAddr) -> Result<Explanation, String> {
         let mut explanation = self.empty(address.to_string(), SubjectKind::Address);
         let notes = explanation.notes.len();
-        self.add(&mut explanation, |it| match &it.item {
-            Item::Reservation(reserved, Reading::Ambiguous) => may_reserve(&reserved.name, address),
-            _ => it.address == Some(address),
+        self.each(|it| {
+            let is_of = match &it.item {
+                Item::Reservation(reserved, Reading::Ambiguous) => {
+                    may_reserve(&reserved.name, address)
+                }
+                _ => it.address == Some(address),
+            };
+            if is_of {
+                self.add(&mut explanation, it);
+            }
         });
         let pods = self.snapshot.pods.iter().map(AsRef::as_ref);
         let pods = pods.filter(|pod: &&PodState| pod.status.has_address(address));
@@ -223,7 +221,12 @@ impl Assessor<'_> {
         let notes = explanation.notes.len();
         explanation.pod = self.pod(name);
         explanation.pod_is_absent = self.is_absent(name);
-        let told = self.add(&mut explanation, |it| it.owner() == name);
+        let mut told = Vec::new();
+        self.each(|it| {
+            if it.owner() == name {
+                told.extend(self.add(&mut explanation, it));
+            }
+        });
         for it in &self.snapshot.reservations {
             if it.owner() == name && !told.contains(&it.uid) {
                 explanation.notes.push(format!(
@@ -243,27 +246,22 @@ impl Assessor<'_> {
     fn explain_pool(&self, name: &str) -> Explanation {
         let mut explanation = self.empty(name.to_owned(), SubjectKind::Pool);
         let mut split = Split::default();
-        self.add(&mut explanation, |it| {
-            let Item::Row(..) = &it.item else {
-                return false;
-            };
-            let is_it = it.place.is_some_and(|place| is_asked(name, place));
-            let word = it.verdict.word();
-            *split.of(word) += usize::from(is_it);
-            is_it && word != Word::Live
+        self.each_pool(|place, _, all| {
+            if !is_asked(name, place) {
+                return;
+            }
+            for it in all.iter().filter(|it| matches!(it.item, Item::Row(..))) {
+                let word = it.verdict.word();
+                *split.of(word) += 1;
+                if word != Word::Live {
+                    self.add(&mut explanation, it);
+                }
+            }
+            explanation.grids.extend(Grid::of(self, place, all));
         });
         explanation.split = Some(split);
         let address = |row: &RowExplained| row.address.as_deref()?.parse::<IpAddr>().ok();
         explanation.rows.sort_by_key(address);
-        let orphans = self.orphans();
-        for (place, pool) in self.index.pools.iter().zip(self.snapshot.observed()) {
-            if is_asked(name, place) {
-                let own = orphans.iter().filter(|it| it.is_in(place));
-                let reserved: Vec<_> = own.filter_map(|it| it.address).collect();
-                let grid = Grid::of(self, &pool, place, &reserved);
-                explanation.grids.extend(grid);
-            }
-        }
         explanation
     }
 
@@ -277,12 +275,15 @@ impl Assessor<'_> {
         }
         let mut explanation = self.empty(format!("node/{name}"), SubjectKind::Node);
         let mut split = Split::default();
-        self.add(&mut explanation, |it| {
+        self.each(|it| {
+            let is_held = it.holding().iter().any(|node| **node == *name);
             if let Item::Row(..) = &it.item {
-                let is_its = self.node_of(it.owner()) == Some(name) || it.is_held_by(name);
+                let is_its = self.node_of(it.owner()) == Some(name) || is_held;
                 *split.of(it.verdict.word()) += usize::from(is_its);
             }
-            it.is_held_by(name)
+            if is_held {
+                self.add(&mut explanation, it);
+            }
         });
         let knows_pods = snapshot.kinds.contains(&Kind::Pod);
         explanation.split = knows_pods.then_some(split);

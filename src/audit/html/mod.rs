@@ -110,46 +110,34 @@ fn letter(word: &str) -> &'static str {
 /// The pools, in the order of the report.
 fn pools(report: &Report, snapshot: &Snapshot, policy: &Policy, texts: &mut Texts) -> Vec<Pool> {
     let assessor = Assessor::new(snapshot, policy).at(report.source, &report.made);
-    let mut reserved = HashMap::<_, Vec<_>>::new();
-    for it in assessor.orphans() {
-        if let Some(place) = it.place {
-            reserved.entry(&place.key).or_default().push(it);
-        }
-    }
     let usages = report.pools.iter().enumerate();
     let places = usages.map(|(at, it)| ((&*it.namespace, &*it.name), at));
     let places: HashMap<_, _> = places.collect();
     let mut pools: Vec<_> = report.pools.iter().map(|_| Pool::default()).collect();
-    for (place, pool) in assessor.index.pools.iter().zip(snapshot.observed()) {
+    assessor.each_pool(|place, _, all| {
         let Some(at) = places.get(&(&*place.key.namespace, &*place.key.name)) else {
-            continue;
+            return;
         };
-        let orphans = reserved.remove(&place.key).unwrap_or_default();
-        let reserved: Vec<_> = orphans.iter().filter_map(|it| it.address).collect();
-        let grid = Grid::of(&assessor, &pool, place, &reserved);
+        let grid = Grid::of(&assessor, place, all);
         let cells = grid.as_ref().map_or(0, |it| it.cells.chars().count());
-        let rows = pool.rows().iter();
-        let rows = rows.map(|row| assessor.row(&pool, place, row));
-        let rows = rows.chain(orphans).map(|it| {
+        let rows = all.iter().map(|it| {
             let owner = it.owner();
             let pod = snapshot.pod(owner);
             let node = pod
                 .and_then(|pod| pod.node.as_deref())
                 .or(place.slice.as_deref());
             let since = pod.and_then(|pod| pod.since);
-            let since = since.or_else(|| assessor.stale_since(&it));
+            let since = since.or_else(|| assessor.stale_since(it));
             let since = since.map(|since| since.to_string());
-            let (reason, changes) = why(&assessor, &it);
+            let (reason, changes) = why(&assessor, it);
             // The same sentence for each row is in the page once.
             let changes = changes.replace(&format!("a pod {owner} "), "a pod of this name ");
             let word = it.verdict.word();
-            let (sign, state, key) = match &it.item {
-                Item::Row(_, row) => (Sign::of(word), word.as_str().to_owned(), row.key()),
-                Item::Reservation(..) => {
-                    (Sign::Reserved, format!("reserved, {}", word.as_str()), "")
-                }
+            let (state, key) = match &it.item {
+                Item::Row(_, row) => (word.as_str().to_owned(), row.key()),
+                Item::Reservation(..) => (format!("reserved, {}", word.as_str()), ""),
             };
-            let (_, _, sign) = sign.row();
+            let (_, _, sign) = Sign::of(it).row();
             let cell = it
                 .address
                 .zip(grid.as_ref())
@@ -170,7 +158,7 @@ fn pools(report: &Report, snapshot: &Snapshot, policy: &Policy, texts: &mut Text
         });
         let rows = rows.collect();
         pools[*at] = Pool { grid, rows };
-    }
+    });
     pools
 }
 
