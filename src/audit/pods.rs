@@ -154,45 +154,40 @@ pub fn findings(assessor: &Assessor<'_>) -> Vec<Finding> {
         return Vec::new();
     };
     let mut uses = Vec::new();
-    for pod in &assessor.snapshot.pods {
-        if is_going(pod) || !pod.has_network() {
-            continue;
-        }
+    let pods = assessor.snapshot.pods.iter();
+    for pod in pods.filter(|pod| !is_going(pod) && pod.has_network()) {
         for entry in pod.status.entries() {
             let given = entry.addresses.iter();
             for address in given.filter(|it| !definitions.is_static(entry.network, **it)) {
                 let sections = definitions.giving(entry.network, *address);
-                let mut of = sections.map(|ipam| Use {
+                let of = sections.map(|ipam| Use {
                     assessor,
                     address: *address,
                     pod,
                     interface: entry.interface,
                     ipam,
                 });
-                let Some(first) = of.next() else { continue };
-                let own = of.find(|other| !first.is_allocated() && other.is_allocated());
-                uses.push(own.unwrap_or(first));
+                // The one that has a row, if there is one.
+                uses.extend(of.min_by_key(|one| !one.is_allocated()));
             }
         }
     }
     let mut findings: Vec<_> = uses.iter().filter_map(Use::unallocated).collect();
     // A section that does not reserve shares an address with all but its own pool.
+    uses.sort_by_key(|one| !one.ipam.reserves);
     let mut together = BTreeMap::<_, Vec<&Use<'_>>>::new();
-    let (reserving, others): (Vec<_>, Vec<_>) = uses.iter().partition(|one| one.ipam.reserves);
-    for one in reserving {
-        let domain = (one.network(), one.address, None);
-        together.entry(domain).or_default().push(one);
-    }
-    for one in others {
-        let own = one.pool_names().next();
+    for one in &uses {
+        let mut own = one.pool_names().next().filter(|_| !one.ipam.reserves);
         let shares = |other: &&Use<'_>| other.pool_names().any(|pool| Some(pool) == own);
-        let reserved = together.get_mut(&(one.network(), one.address, None));
-        if let Some(uses) = reserved.filter(|uses| uses.iter().any(shares)) {
-            uses.push(one);
-        } else {
-            let domain = (one.network(), one.address, own);
-            together.entry(domain).or_default().push(one);
+        let mut reserved = together
+            .get(&(one.network(), one.address, None))
+            .into_iter()
+            .flatten();
+        if reserved.any(shares) {
+            own = None;
         }
+        let domain = (one.network(), one.address, own);
+        together.entry(domain).or_default().push(one);
     }
     findings.extend(together.values().filter_map(|uses| duplicate(uses)));
     findings

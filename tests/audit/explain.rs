@@ -270,16 +270,6 @@ fn each_rule_is_named(#[case] pod: Value, #[case] rule: Option<u8>, #[case] verd
     assert!(!row.changes.is_empty());
 }
 
-#[test]
-fn an_explanation_is_read_again_as_it_was_written() {
-    let explanation = ask(&outage(), "node/n2").unwrap();
-    let text = serde_json::to_string(&explanation).unwrap();
-    assert_eq!(
-        serde_json::from_str::<Explanation>(&text).unwrap(),
-        explanation
-    );
-}
-
 /// Objects of a kind that the input does not have are not reported as absent.
 #[test]
 fn what_is_not_in_the_input_is_not_known() {

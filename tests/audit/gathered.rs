@@ -182,11 +182,19 @@ fn links_and_pipes_are_passed_over() {
 fn an_archive_is_as_its_folder(#[case] name: &str) {
     let folder = inspected(&shop());
     let (_archive, path) = folder.archived(name, &[]);
-    let (mut of_folder, mut of_archive) = (folder.audit(), audit_at(&path));
-    for (_, report, stderr) in [&mut of_folder, &mut of_archive] {
-        report.as_mut().expect(stderr).made = MADE.to_owned();
-    }
+    same_report(&folder.0, &path);
+}
+
+/// The report about a folder and about an archive of it.
+fn same_report(folder: &Path, archive: &Path) -> Report {
+    let [of_folder, of_archive] = [folder, archive].map(|path| {
+        let (_, report, stderr) = audit_at(path);
+        let mut report = report.expect(&stderr);
+        MADE.clone_into(&mut report.made);
+        report
+    });
     assert_eq!(of_folder, of_archive);
+    of_folder
 }
 
 /// A line for each kind that is missing, and what that means. Of a dump the row of shop's absent pod is stale, if the kind does
@@ -332,13 +340,8 @@ fn a_dump_in_an_archive_is_as_in_its_folder(#[case] of: &[&str]) {
     let mut tar = process::Command::new("tar");
     let tar = tar.current_dir(&folder.0).arg("-czf").arg(&path).args(of);
     assert!(tar.status().unwrap().success());
-    let (mut of_folder, mut of_archive) = (audit_at(&folder.0.join("one")), audit_at(&path));
-    for (_, report, stderr) in [&mut of_folder, &mut of_archive] {
-        let report = report.as_mut().expect(stderr);
-        assert_eq!(problems(report), ["stale 10.0.0.2"]);
-        report.made = MADE.to_owned();
-    }
-    assert_eq!(of_folder, of_archive);
+    let report = same_report(&folder.0.join("one"), &path);
+    assert_eq!(problems(&report), ["stale 10.0.0.2"]);
 }
 
 /// `kubectl cluster-info dump --output-directory` has nodes and pods, and no pools.

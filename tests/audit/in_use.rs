@@ -230,19 +230,6 @@ async fn an_address_of_two_pods_that_live_is_a_duplicate() {
 }
 
 #[tokio::test]
-async fn what_a_deleted_pod_has_given_back_is_another_s_to_have() {
-    let server = server();
-    put_pool(&server, &[(1, "default/web-2")]);
-    let going = pod("web-1", 1).with(|pod| {
-        pod["metadata"]["deletionTimestamp"] = MADE.into();
-        pod["metadata"]["finalizers"] = json!(["x/y"]);
-    });
-    server.put(going);
-    server.put(pod("web-2", 1));
-    assert_eq!(report(&server).await.findings, []);
-}
-
-#[tokio::test]
 async fn an_address_in_use_that_no_row_holds_is_found() {
     let server = live_one();
     server.put(pod("web-9", 9));

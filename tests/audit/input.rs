@@ -9,22 +9,6 @@ fn without(kind: Kind) -> File {
 }
 
 #[test]
-fn without_pods_nothing_is_known_and_nothing_is_stale() {
-    let report = without(Kind::Pod).judged();
-    let findings = report.findings.iter();
-    let found: Vec<_> = findings.map(|it| (it.problem, &*it.detail)).collect();
-    let says = "nobody knows whether a pod uses it: the input has no pods";
-    assert_eq!(found, [(Problem::Unknown, says), (Problem::Unknown, says)]);
-    assert_eq!(report.totals.split.unknown, 2);
-    assert_eq!(
-        report.notes,
-        [
-            "the input has no pods, so the absence of a pod proves nothing: rows without a pod are unknown"
-        ]
-    );
-}
-
-#[test]
 fn without_nodes_what_is_stale_waits_for_them() {
     let report = without(Kind::Node).judged();
     let finding = only(&report);
@@ -39,31 +23,6 @@ fn without_nodes_what_is_stale_waits_for_them() {
     assert_eq!(
         report.notes,
         ["the input has no nodes: what is stale is held, since any node may be silent"]
-    );
-}
-
-#[test]
-fn without_definitions_what_depends_on_them_is_not_looked_for() {
-    let report = without(Kind::Definition).judged();
-    assert_eq!(only(&report).problem, Problem::Stale);
-    assert_eq!(
-        report.notes,
-        [
-            "the input has no network-attachment-definitions: duplicates, addresses in use without a row, missing \
-          reservations and unused pools are not looked for"
-        ]
-    );
-}
-
-#[test]
-fn without_reservations_none_is_missing() {
-    let report = without(Kind::Reservation).judged();
-    assert_eq!(only(&report).problem, Problem::Stale);
-    assert_eq!(
-        report.notes,
-        [
-            "the input has no overlappingrangeipreservations: missing and orphaned ones are not looked for"
-        ]
     );
 }
 
@@ -110,19 +69,6 @@ fn pods_that_were_read_before_the_rows_prove_nothing() {
         &finding.detail,
         "the pods were read before the IPPools or their reservations",
     );
-}
-
-#[test]
-fn pods_of_one_namespace_prove_nothing_about_others() {
-    let server = shop();
-    server.delete("pods", "kube-system", "dns").unwrap();
-    put_row(&server, POOL, 3, "other/gone");
-    let report = dump(&server).judged();
-    assert_eq!(problems(&report), ["stale 10.0.0.2", "unknown 10.0.0.3"]);
-    // A pod of another namespace shows that all were asked for.
-    server.put(fixtures::pod("kube-system", "dns").node("n1").running());
-    let report = dump(&server).judged();
-    assert_eq!(problems(&report), ["stale 10.0.0.2", "stale 10.0.0.3"]);
 }
 
 #[rstest]

@@ -18,7 +18,6 @@ mod program;
 mod proof;
 mod ranges;
 mod reservations;
-mod schema;
 mod served;
 mod shown;
 mod unreported;
@@ -46,6 +45,7 @@ use ipgc::{
         live::{LiveError, Scan, read, read_again},
     },
 };
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use testkit::{Server, fixtures};
 
@@ -228,19 +228,24 @@ fn part(server: &Server, kinds: &[Kind]) -> File {
     File::new(dump_of(server, kinds).to_string())
 }
 
-/// Each report of each test is as its schema says.
+/// As it is read again from its JSON. The schemas are made from the same types.
+fn again<T: DeserializeOwned>(printed: &impl Serialize) -> T {
+    serde_json::from_str(&serde_json::to_string(printed).unwrap()).unwrap()
+}
+
+/// Each report of each test is read again as it was written.
 fn judge(snapshot: &Snapshot, source: Source) -> Report {
     let (policy, all) = (Policy::default(), Filter::default());
     let report = audit(snapshot, &policy, &all, source, MADE.to_owned());
-    schema::AUDIT.check(&report);
+    assert_eq!(again::<Report>(&report), report);
     report
 }
 
-/// Each explanation of each test is as its schema says.
+/// Each explanation of each test is read again as it was written.
 fn explained(snapshot: &Snapshot, subject: &str) -> Result<Explanation, String> {
     let (policy, made) = (Policy::default(), MADE.to_owned());
     let explanation = explain(snapshot, &policy, subject, Source::Files, made);
-    explanation.inspect(|explanation| schema::EXPLAIN.check(explanation))
+    explanation.inspect(|it| assert_eq!(again::<Explanation>(it), *it))
 }
 
 /// The report about a server, as `ipgc audit` makes it.
@@ -254,7 +259,6 @@ async fn live(server: &Server) -> Result<Report, LiveError> {
             &read_again(&client, &scan).await?,
             &Policy::default(),
         );
-        schema::AUDIT.check(&report);
     }
     Ok(report)
 }

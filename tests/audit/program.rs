@@ -37,22 +37,6 @@ fn findings_are_chosen(#[case] args: &[&str], #[case] code: i32) {
 }
 
 #[test]
-fn findings_of_every_kind_are_chosen() {
-    let server = shop();
-    server.put(pod("web-9", 9));
-    reserve(&server, "10.0.0.8", "default/gone");
-    let lines = |args: &[&str]| {
-        let (_, stdout, _) = audit_of(&dump(&server), args);
-        stdout.lines().count()
-    };
-    // A title, three findings, a blank line and the totals.
-    assert_eq!(lines(&[]), 6);
-    assert_eq!(lines(&["-n", "default"]), 6);
-    assert_eq!(lines(&["-n", "kube-system"]), 1);
-    assert_eq!(lines(&["--node", "n1"]), 4);
-}
-
-#[test]
 fn labels_choose_what_pods_that_are_there_leave_behind() {
     let server = shop();
     put_pool(&server, &[(1, "default/web-1"), (3, "default/web-1")]);

@@ -82,35 +82,3 @@ fn definitions_that_tell_no_range_are_told_up_to_a_few() {
         "295 more definitions do not tell all of their ranges"
     );
 }
-
-#[test]
-fn a_pool_that_cannot_be_read_is_known_by_its_name() {
-    let server = server_with_a_pool();
-    let snapshot = with_bad_pool(&server).read().unwrap();
-    for name in ["bad", "default/bad"] {
-        let filter = Filter {
-            pool: Some(name.to_owned()),
-            ..Filter::default()
-        };
-        assert_eq!(filter.check(&snapshot), Ok(()));
-    }
-}
-
-/// Spans that overlap count once, gaps between them not at all, and a range that hands out nothing has no size.
-#[rstest::rstest]
-#[case::two("10.0.0.0/31", &["10.0.0.0/31"], None)]
-#[case::one("10.0.0.0/32", &["10.0.0.0/32"], None)]
-#[case::of_six("fd00::/128", &["fd00::/128"], None)]
-#[case::four("10.0.0.0/30", &["10.0.0.0/30"], Some(2))]
-#[case::apart("10.0.0.0/24", &["10.0.0.2-10.0.0.3/24", "10.0.0.252-10.0.0.253/24"], Some(4))]
-#[case::overlapping("10.0.0.0/24", &["10.0.0.2-10.0.0.9/24", "10.0.0.5-10.0.0.11/24"], Some(10))]
-fn the_size_of_a_range(#[case] range: &str, #[case] spans: &[&str], #[case] size: Option<u64>) {
-    let server = bare();
-    for (number, span) in spans.iter().enumerate() {
-        server.put(fixtures::nad(NS, &format!("net-{number}"), span));
-    }
-    server.put(fixtures::pool(NS, range).row_of(0, "default/gone"));
-    let report = dump(&server).judged();
-    assert_eq!(report.pools[0].size, size);
-    assert!(!kinds_of(&report).contains(&Problem::NearlyFull));
-}

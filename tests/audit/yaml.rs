@@ -103,19 +103,6 @@ fn yaml_that_is_not_utf_8_names_the_line() {
     );
 }
 
-/// The file is named by the program, and once.
-#[test]
-fn an_error_names_its_file() {
-    let file = File::new("a: b: c\n");
-    let (code, _, error) = audit_of(&file, &[]);
-    assert_eq!(code, 2);
-    assert_eq!(
-        error.matches(file.0.to_str().unwrap()).count(),
-        1,
-        "{error}"
-    );
-}
-
 /// A list of YAML that ends early is YAML as well, and what it lacks would count as absent.
 #[test]
 fn a_list_of_yaml_that_was_cut_off_is_an_error() {

@@ -69,6 +69,8 @@ pub fn explain(
         version: EXPLANATION_VERSION,
         made,
         source,
+        notes: [assessor.notes(), told.notes].concat(),
+        knows_reservations: snapshot.kinds.contains(&Kind::Reservation),
         ..told
     })
 }
@@ -80,26 +82,24 @@ fn is_asked(words: &str, place: &Place) -> bool {
     is_named(words, &place.key.namespace, &place.key.name) || asked.is_ok_and(is_range)
 }
 
-/// Whether an explanation tells anything of its subject, beside so many notes.
-fn is_known(told: &Explanation, notes: usize) -> bool {
+/// Whether an explanation tells anything of its subject.
+fn is_known(told: &Explanation) -> bool {
     told.pod.is_some()
         || !told.rows.is_empty()
         || !told.reservations.is_empty()
         || !told.reported_by.is_empty()
-        || told.notes.len() > notes
+        || !told.notes.is_empty()
+}
+
+fn about(subject: String, kind: SubjectKind) -> Explanation {
+    Explanation {
+        subject,
+        kind,
+        ..Explanation::default()
+    }
 }
 
 impl Assessor<'_> {
-    fn empty(&self, subject: String, kind: SubjectKind) -> Explanation {
-        Explanation {
-            subject,
-            kind,
-            notes: self.notes(),
-            knows_reservations: self.snapshot.kinds.contains(&Kind::Reservation),
-            ..Explanation::default()
-        }
-    }
-
     /// The gaps of the snapshot, one sentence each.
     fn notes(&self) -> Vec<String> {
         let snapshot = self.snapshot;
@@ -160,8 +160,7 @@ impl Assessor<'_> {
     }
 
     fn explain_address(&self, address: IpAddr) -> Result<Explanation, String> {
-        let mut explanation = self.empty(address.to_string(), SubjectKind::Address);
-        let notes = explanation.notes.len();
+        let mut explanation = about(address.to_string(), SubjectKind::Address);
         self.each(|it| {
             let is_of = match &it.item {
                 Item::Reservation(reserved, Reading::Ambiguous) => {
@@ -178,7 +177,7 @@ impl Assessor<'_> {
         explanation.reported_by = pods.map(pod_report).collect();
         let kinds = [Kind::Reservation, Kind::Pod];
         let knows_all = kinds.iter().all(|kind| self.snapshot.kinds.contains(kind));
-        if knows_all && self.note_of_unreadable().is_none() && !is_known(&explanation, notes) {
+        if knows_all && self.note_of_unreadable().is_none() && !is_known(&explanation) {
             for place in &self.index.pools {
                 if let Some(range) = place.range.filter(|range| range.contains(address)) {
                     explanation.notes.push(format!(
@@ -188,21 +187,12 @@ impl Assessor<'_> {
                 }
             }
         }
-        self.if_known(
-            explanation,
-            notes,
-            "no row, no reservation and no pod has it",
-        )
+        self.if_known(explanation, "no row, no reservation and no pod has it")
     }
 
-    /// The explanation, unless it tells nothing of its subject: no more than these notes.
-    fn if_known(
-        &self,
-        told: Explanation,
-        notes: usize,
-        reason: &str,
-    ) -> Result<Explanation, String> {
-        if is_known(&told, notes) {
+    /// The explanation, unless it tells nothing of its subject.
+    fn if_known(&self, told: Explanation, reason: &str) -> Result<Explanation, String> {
+        if is_known(&told) {
             return Ok(told);
         }
         Err(self.nothing(format!("nothing is known of {}: {reason}", told.subject)))
@@ -217,8 +207,7 @@ impl Assessor<'_> {
                 "no pool {name} is known; asked for are an address, NAMESPACE/POD, a pool, its range or node/NAME"
             )));
         }
-        let mut explanation = self.empty(name.to_owned(), SubjectKind::Pod);
-        let notes = explanation.notes.len();
+        let mut explanation = about(name.to_owned(), SubjectKind::Pod);
         explanation.pod = self.pod(name);
         explanation.pod_is_absent = self.is_absent(name);
         let mut told = Vec::new();
@@ -239,12 +228,12 @@ impl Assessor<'_> {
             Ok(_) => "it is a range, and no pool has it",
             Err(_) => "there is no such pod or pool, and no row or reservation of it",
         };
-        self.if_known(explanation, notes, nothing)
+        self.if_known(explanation, nothing)
     }
 
     /// Tells those rows of a pool that do not live.
     fn explain_pool(&self, name: &str) -> Explanation {
-        let mut explanation = self.empty(name.to_owned(), SubjectKind::Pool);
+        let mut explanation = about(name.to_owned(), SubjectKind::Pool);
         let mut split = Split::default();
         self.each_pool(|place, _, all| {
             if !is_asked(name, place) {
@@ -273,7 +262,7 @@ impl Assessor<'_> {
                 "nothing is known of node {name}: it is no node, and no pod is on it"
             ));
         }
-        let mut explanation = self.empty(format!("node/{name}"), SubjectKind::Node);
+        let mut explanation = about(format!("node/{name}"), SubjectKind::Node);
         let mut split = Split::default();
         self.each(|it| {
             let is_held = it.holding().iter().any(|node| **node == *name);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Report ─▶ totals, findings, bars ─┐
-//! Snapshot ─▶ grid and rows ─▶ data ┴▶ page.html with page.css and page.js inside
+//! Snapshot ─▶ grid and rows ─▶ data ┴▶ page.html, at its {{places}}, with page.css and page.js inside
 //! ```
 //!
 //! All foreign text is escaped here, or set as text by the script. Nothing is decided.
@@ -22,6 +22,7 @@ use super::{
 };
 use crate::snapshot::Snapshot;
 
+const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
@@ -64,37 +65,62 @@ pub fn write_page(
 ) -> io::Result<()> {
     let mut texts = Texts::default();
     let pools = pools(report, snapshot, policy, &mut texts);
-    let pools: Vec<_> = report.pools.iter().zip(pools).collect();
-    head(report, output)?;
-    findings(report, output)?;
-    write!(output, "<h2 id=pools>Pools, fullest first</h2>{}", key())?;
-    for (at, (usage, pool)) in pools.iter().enumerate() {
-        of_pool(at, usage, pool.grid.as_ref(), output)?;
+    let mut parts = PAGE.split("{{");
+    write!(output, "{}", parts.next().unwrap_or_default())?;
+    for (place, after) in parts.filter_map(|part| part.split_once("}}")) {
+        let part = match place {
+            "style" => STYLE.to_owned(),
+            "script" => SCRIPT.to_owned(),
+            "made" => escaped(&report.made),
+            "source" => match report.source {
+                Source::Cluster => "Source: the cluster".to_owned(),
+                Source::Files => "Source: files".to_owned(),
+            },
+            "totals" => totals(report),
+            "notes" => all(report.notes.iter(), |note| {
+                format!("<p class=soft>Note: {}</p>", escaped(note))
+            }),
+            "findings" => findings(report),
+            "key" => all(Sign::ALL.iter(), |(_, sign, word)| {
+                format!("<span><i class={word}></i>{sign} {word}</span>")
+            }),
+            "pools" => all(
+                report.pools.iter().zip(&pools).enumerate(),
+                |(at, (usage, pool))| of_pool(at, usage, pool.grid.as_ref()),
+            ),
+            _ => data(report, &pools, &texts),
+        };
+        write!(output, "{part}{after}")?;
     }
-    let data = pools.into_iter().map(|(usage, Pool { grid, rows })| {
+    Ok(())
+}
+
+/// The texts of all of these, one behind the other.
+fn all<T>(them: impl Iterator<Item = T>, text: impl Fn(T) -> String) -> String {
+    them.map(text).collect()
+}
+
+/// What the script reads.
+fn data(report: &Report, pools: &[Pool], texts: &Texts) -> String {
+    let pools = report.pools.iter().zip(pools).map(|(usage, pool)| {
+        let grid = pool.grid.as_ref();
         json!({
             "name": clean(&format!("{}/{}", usage.namespace, usage.name)),
-            "first": grid.as_ref().map(|it| &it.first),
-            "each": grid.as_ref().map(|it| it.each.to_string()),
-            "signs": grid.as_ref().map(|it| &it.cells),
-            "rows": rows,
+            "first": grid.map(|it| &it.first),
+            "each": grid.map(|it| it.each.to_string()),
+            "signs": grid.map(|it| &it.cells),
+            "rows": pool.rows,
             "command": words::explain_pool(&usage.namespace, &usage.name),
         })
     });
     let signs = Sign::ALL.map(|(_, sign, word)| (sign.to_string(), json!([word, letter(word)])));
     let data = json!({
-        "pools": data.collect::<Vec<_>>(),
+        "pools": pools.collect::<Vec<_>>(),
         "texts": texts.all,
         "signs": signs.into_iter().collect::<serde_json::Map<_, _>>(),
     });
     // In JSON it only stands within texts, and would end the element.
-    let data = data.to_string().replace('<', "\\u003c");
-    write!(
-        output,
-        "<div id=told aria-live=off data-with><span class=soft>Point at an address, or open a pool, go to its grid with Tab, and choose one with the arrow \
-         keys.</span></div></main>\n<script type=\"application/json\" id=data>{data}</script>\n\
-         <script>{SCRIPT}</script></body></html>\n"
-    )
+    data.to_string().replace('<', "\\u003c")
 }
 
 /// What stands in a cell, for whom colours tell nothing.
@@ -163,35 +189,13 @@ fn pools(report: &Report, snapshot: &Snapshot, policy: &Policy, texts: &mut Text
 }
 
 fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for letter in clean(text).chars() {
-        match letter {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            _ => escaped.push(letter),
-        }
-    }
-    escaped
+    let text = clean(text).replace('&', "&amp;").replace('<', "&lt;");
+    let text = text.replace('>', "&gt;").replace('"', "&quot;");
+    text.replace('\'', "&#39;")
 }
 
-fn head(report: &Report, output: &mut impl io::Write) -> io::Result<()> {
+fn totals(report: &Report) -> String {
     let totals = &report.totals;
-    write!(
-        output,
-        "<!doctype html>\n<html lang=en><head><meta charset=utf-8>\
-         <meta name=viewport content=\"width=device-width,initial-scale=1\">\
-         <meta http-equiv=Content-Security-Policy content=\"default-src 'none'; style-src 'unsafe-inline'; \
-         script-src 'unsafe-inline'\"><title>IP addresses, {made}</title><style>{STYLE}</style></head>\n<body><main>\
-         <h1>IP addresses of whereabouts</h1><p class=soft>{source}, {made}</p><ul class=totals>",
-        made = escaped(&report.made),
-        source = match report.source {
-            Source::Cluster => "Source: the cluster",
-            Source::Files => "Source: files",
-        }
-    )?;
     let numbers = [
         ("findings", report.findings.len()),
         ("pools", totals.pools),
@@ -205,153 +209,96 @@ fn head(report: &Report, output: &mut impl io::Write) -> io::Result<()> {
         ("pods", totals.pods),
         ("nodes", totals.nodes),
     ];
-    for (name, number) in numbers {
-        write!(output, "<li><b data-total={name}>{number}</b>{name}</li>")?;
-    }
-    write!(output, "</ul>")?;
-    for note in &report.notes {
-        write!(output, "<p class=soft>Note: {}</p>", escaped(note))?;
-    }
-    write!(
-        output,
-        "<p data-with><label for=search>Find an address, a pod or a node</label><br>\
-         <input id=search type=search autocomplete=off></p><ul id=matches data-with></ul><p id=count class=soft role=status data-with></p>\
-         <p data-without>Search and details of single addresses need a script. Everything else works without it.</p>"
-    )
+    all(numbers.iter(), |(name, number)| {
+        format!("<li><b data-total={name}>{number}</b>{name}</li>")
+    })
 }
 
 /// A table for each problem, worst first.
-fn findings(report: &Report, output: &mut impl io::Write) -> io::Result<()> {
-    write!(output, "<h2 id=findings>Findings, worst first</h2>")?;
+fn findings(report: &Report) -> String {
     if report.findings.is_empty() {
-        return write!(output, "<p>No findings.</p>");
+        return "<p>No findings.</p>".to_owned();
     }
-    for all in report.findings.chunk_by(|a, b| a.problem == b.problem) {
-        let problem = all[0].problem;
-        write!(
-            output,
-            "<details class=problem{}><summary><b>{problem}</b>: {}</summary><div class=scroll><table><thead><tr>\
-             <th>Address<th>Pool<th>Pod<th>Node<th>Detail<th>Command</tr></thead><tbody>",
-            if report.findings.len() <= 20 {
-                " open"
-            } else {
-                ""
-            },
-            all.len()
-        )?;
-        for finding in all.iter().take(FINDINGS) {
-            row(finding, output)?;
-        }
-        write!(output, "</tbody></table></div>")?;
-        if all.len() > FINDINGS {
-            let rest = all.len() - FINDINGS;
-            write!(
-                output,
-                "<p class=soft>And {rest} more: ipgc audit -o json has all.</p>"
-            )?;
-        }
-        write!(output, "</details>")?;
-    }
-    Ok(())
+    let is_short = report.findings.len() <= 20;
+    let open = if is_short { " open" } else { "" };
+    let by_problem = report.findings.chunk_by(|a, b| a.problem == b.problem);
+    all(by_problem, |them| {
+        let more = match them.len().saturating_sub(FINDINGS) {
+            0 => String::new(),
+            rest => format!("<p class=soft>And {rest} more: ipgc audit -o json has all.</p>"),
+        };
+        format!(
+            "<details class=problem{open}><summary><b>{}</b>: {}</summary><div class=scroll><table><thead><tr>\
+             <th>Address<th>Pool<th>Pod<th>Node<th>Detail<th>Command</tr></thead><tbody>{}</tbody></table></div>{more}\
+             </details>",
+            them[0].problem,
+            them.len(),
+            all(them.iter().take(FINDINGS), row)
+        )
+    })
 }
 
-fn row(finding: &Finding, output: &mut impl io::Write) -> io::Result<()> {
+fn row(finding: &Finding) -> String {
     let text = |text: Option<&str>| text.map_or_else(|| "-".to_owned(), escaped);
     let pods = names(&finding.pods);
     let nodes = (!finding.nodes.is_empty()).then(|| finding.nodes.join(", "));
-    let command = finding.command.as_deref();
-    write!(
-        output,
+    let command = finding.command.as_deref().map(escaped);
+    format!(
         "<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td>{}</tr>",
         text(finding.address.as_deref()),
         text(finding.pool.as_deref()),
         text(pods.as_deref()),
         text(nodes.as_deref()),
         escaped(&finding.detail),
-        command.map_or_else(
-            || "-".to_owned(),
-            |it| format!("<code>{}</code>", escaped(it))
-        ),
+        command.map_or_else(|| "-".to_owned(), |it| format!("<code>{it}</code>")),
     )
 }
 
-/// The meaning of colours and signs.
-fn key() -> String {
-    let all = Sign::ALL.iter();
-    let all = all.map(|(_, sign, word)| format!("<span><i class={word}></i>{sign} {word}</span>"));
-    format!("<p class=key>{}</p>", all.collect::<String>())
-}
-
-fn of_pool(
-    at: usize,
-    usage: &PoolUsage,
-    grid: Option<&Grid>,
-    output: &mut impl io::Write,
-) -> io::Result<()> {
+fn of_pool(at: usize, usage: &PoolUsage, grid: Option<&Grid>) -> String {
     let name = escaped(&format!("{}/{}", usage.namespace, usage.name));
-    let range = usage
-        .range
-        .as_deref()
-        .map_or_else(|| "no range".to_owned(), escaped);
+    let range = usage.range.as_deref().map(escaped);
+    let range = range.unwrap_or_else(|| "no range".to_owned());
     let taken = match usage.size {
         Some(size) => format!("{} of {size} taken", usage.taken.rows()),
         None => format!("{} rows", usage.split.rows()),
     };
-    write!(
-        output,
-        "<details class=pool id=pool-{at}><summary><code>{name}</code><span class=bar role=img aria-label=\"{}\">",
-        usage.filling()
-    )?;
-    for (sign, cells) in bar(usage, 100) {
-        let (_, _, word) = sign.row();
-        if cells > 0 {
-            write!(output, "<i class={word} style=\"width:{cells}%\"></i>")?;
-        }
-    }
-    write!(
-        output,
-        "</span><span>{taken}</span></summary><p class=soft>{range}: {}</p>",
-        usage.split
-    )?;
+    let bar = bar(usage, 100).into_iter().filter(|(_, cells)| *cells > 0);
+    let bar = all(bar, |(sign, cells)| {
+        format!("<i class={} style=\"width:{cells}%\"></i>", sign.row().2)
+    });
+    let mut lines = vec![format!("{range}: {}", usage.split)];
     if !usage.definitions.is_empty() {
-        let all: Vec<_> = usage.definitions.iter().map(|it| escaped(it)).collect();
-        write!(output, "<p class=soft>Definitions: {}</p>", all.join(", "))?;
+        let names = escaped(&usage.definitions.join(", "));
+        lines.push(format!("Definitions: {names}"));
     }
-    for part in &usage.parts {
-        write!(
-            output,
-            "<p class=soft>Part from {} to {}, of {}: {} of {} taken</p>",
+    lines.extend(usage.parts.iter().map(|part| {
+        format!(
+            "Part from {} to {}, of {}: {} of {} taken",
             escaped(part.first.as_deref().unwrap_or("the first address")),
             escaped(part.last.as_deref().unwrap_or("the last one")),
             escaped(&part.definitions.join(", ")),
             part.split.rows(),
             part.size
-        )?;
-    }
-    if let Some(grid) = grid {
+        )
+    }));
+    let grid = grid.map(|grid| {
         if grid.each > 1 {
-            write!(
-                output,
-                "<p class=soft>A cell stands for {} addresses.</p>",
-                grid.each
-            )?;
+            lines.push(format!("A cell stands for {} addresses.", grid.each));
         }
         if grid.rest > 0 {
-            write!(
-                output,
-                "<p class=soft>{} addresses follow, none with a row.</p>",
-                grid.rest
-            )?;
+            lines.push(format!("{} addresses follow, none with a row.", grid.rest));
         }
-        write!(
-            output,
-            "<pre class=grid data-without>{}</pre>",
+        format!(
+            "<pre class=grid data-without>{}</pre>\
+             <div class=cells role=group aria-label=\"addresses of {name}\" data-with></div>",
             grid.lines().join("\n")
-        )?;
-        write!(
-            output,
-            "<div class=cells role=group aria-label=\"addresses of {name}\" data-with></div>"
-        )?;
-    }
-    write!(output, "</details>")
+        )
+    });
+    format!(
+        "<details class=pool id=pool-{at}><summary><code>{name}</code><span class=bar role=img aria-label=\"{}\">{bar}\
+         </span><span>{taken}</span></summary>{}{}</details>",
+        usage.filling(),
+        all(lines.iter(), |line| format!("<p class=soft>{line}</p>")),
+        grid.unwrap_or_default()
+    )
 }
