@@ -131,64 +131,6 @@ fn events_look_as_kubectl_prints_them() {
 }
 
 #[test]
-fn columns_line_up() {
-    let heads = [
-        "NAME ",
-        "ADDRESS ",
-        "LAST SEEN ",
-        "  REQUEST ",
-        "  ADDRESS ",
-        "  RESOURCE ",
-    ];
-    let mut tables = 0;
-    let lines: Vec<_> = TOLD.lines().collect();
-    for (number, head) in lines.iter().enumerate() {
-        if !heads.iter().any(|start| head.starts_with(start)) {
-            continue;
-        }
-        tables += 1;
-        let rows = lines[number + 1..]
-            .iter()
-            .take_while(|line| !line.is_empty());
-        let mut count = 0;
-        for row in rows {
-            count += 1;
-            for column in columns(head) {
-                let (before, at) = (row.as_bytes()[column - 1], row.as_bytes()[column]);
-                assert!(
-                    before == b' ' && at != b' ',
-                    "column {column}\n{head}\n{row}"
-                );
-            }
-        }
-        assert!(count > 0, "a table without rows: {head}");
-    }
-    assert!(tables >= 10, "{tables} tables");
-}
-
-/// Where the columns after the first begin: after two spaces or more, within the line.
-fn columns(head: &str) -> Vec<usize> {
-    let indent = head.len() - head.trim_start().len();
-    let bytes = head.as_bytes();
-    (indent + 2..bytes.len())
-        .filter(|&i| bytes[i] != b' ' && bytes[i - 1] == b' ' && bytes[i - 2] == b' ')
-        .collect()
-}
-
-#[test]
-fn no_colours_and_no_blanks_at_line_ends_where_nobody_looks() {
-    assert!(!TOLD.contains('\x1b'));
-    assert!(TOLD.lines().all(|line| line == line.trim_end()));
-    assert!(!TOLD.contains("\n\n\n"), "two empty lines in a row");
-    let longest = TOLD
-        .lines()
-        .filter(|line| line.starts_with("  "))
-        .map(str::len)
-        .max();
-    assert!(longest.unwrap() <= 140, "{longest:?}");
-}
-
-#[test]
 fn a_kubeconfig_that_cannot_be_read_is_one_line_and_exit_code_2() {
     let output = run(&["--kubeconfig", "no-such-file"]);
     assert_eq!(output.status.code(), Some(2));
@@ -199,13 +141,4 @@ fn a_kubeconfig_that_cannot_be_read_is_one_line_and_exit_code_2() {
         errors.starts_with("demo: ") && errors.contains("no-such-file"),
         "{errors}"
     );
-}
-
-#[test]
-fn a_context_without_a_kubeconfig_is_a_bad_argument() {
-    for flag in [&["--context", "kind"][..], &["--install-crds"]] {
-        let output = run(flag);
-        assert_eq!(output.status.code(), Some(2));
-        assert!(text(&output.stderr).contains("--kubeconfig"));
-    }
 }

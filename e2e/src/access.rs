@@ -55,8 +55,7 @@ impl Access {
             "users": [{"name": user, "user": {"token": token}}],
             "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": user}}],
             "current-context": "e2e",
-        }))
-        .map_err(Error::malformed("a kubeconfig of ours"))?;
+        }))?;
         let account = Account {
             url: url.to_owned(),
             ca_pem: ca_pem.to_vec(),
@@ -77,10 +76,7 @@ impl Access {
             .iter_mut()
             .find(|context| context.name == current)
             .and_then(|named| named.context.as_mut())
-            .ok_or_else(|| Error::Malformed {
-                what: "kubeconfig".into(),
-                why: format!("it has no context {current:?}"),
-            })?;
+            .ok_or_else(|| Error::Other(format!("a kubeconfig without its context {current:?}")))?;
         context.namespace = Some(namespace.to_owned());
         Ok(Self {
             kubeconfig,
@@ -95,25 +91,20 @@ impl Access {
 
     /// Writes it as a file that only its owner can read.
     pub fn write(&self, path: &Path) -> Result<()> {
-        let text =
-            serde_yaml::to_string(&self.kubeconfig).map_err(Error::malformed("kubeconfig"))?;
+        let text = serde_yaml::to_string(&self.kubeconfig)?;
         write_private(path, text.as_bytes())
     }
 
     /// A command that finds the way in where a pod does, in a mount namespace of its own; `dir` is made for it.
     /// That takes root or user namespaces.
     pub fn in_pod(&self, dir: &Path, program: &Path) -> Result<Command> {
-        let malformed = |why: &str| Error::Malformed {
-            what: "the access of a pod".into(),
-            why: why.into(),
-        };
         let Account { url, ca_pem, token } = &self.account;
-        let uri: Uri = url.parse().map_err(Error::malformed("the server's URL"))?;
+        let uri: Uri = url.parse()?;
         let (host, port) = (uri.host(), uri.port());
         let (host, port) = host
             .zip(port)
-            .ok_or_else(|| malformed("no host and port"))?;
-        fs::create_dir(dir).map_err(Error::io(format!("make {}", dir.display())))?;
+            .ok_or_else(|| Error::Other(format!("{url} has no host or no port")))?;
+        fs::create_dir(dir)?;
         write_private(&dir.join("ca.crt"), ca_pem)?;
         write_private(&dir.join("token"), token.as_bytes())?;
         write_private(&dir.join("namespace"), b"default")?;
@@ -136,10 +127,9 @@ impl Access {
     pub async fn config(&self, user_agent: &str) -> Result<Config> {
         let mut config =
             Config::from_custom_kubeconfig(self.kubeconfig.clone(), &KubeConfigOptions::default())
-                .await
-                .map_err(Error::malformed("kubeconfig"))?;
+                .await?;
         config.default_retry = false;
-        let agent = HeaderValue::from_str(user_agent).map_err(Error::malformed("user agent"))?;
+        let agent = HeaderValue::from_str(user_agent)?;
         config.headers.push((USER_AGENT, agent));
         Ok(config)
     }
@@ -147,7 +137,7 @@ impl Access {
     /// A new client that the audit log shows under `user_agent`.
     pub async fn client(&self, user_agent: &str) -> Result<Client> {
         let config = self.config(user_agent).await?;
-        Client::try_from(config).map_err(Error::api("make a client"))
+        Ok(Client::try_from(config)?)
     }
 }
 
@@ -155,17 +145,14 @@ impl Access {
 /// new.
 pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<()> {
     use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _};
-    let failed = || Error::io(format!("write {}", path.display()));
     let fresh = path.with_extension(unique("new"));
     fs::OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
-        .open(&fresh)
-        .map_err(failed())?
-        .write_all(content)
-        .map_err(failed())?;
-    fs::rename(&fresh, path).map_err(failed())
+        .open(&fresh)?
+        .write_all(content)?;
+    Ok(fs::rename(&fresh, path)?)
 }
 
 /// Base64, padded, as Kubernetes has bytes in JSON.

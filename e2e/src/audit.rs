@@ -13,7 +13,7 @@ use std::{
 
 use serde::Deserialize;
 
-use crate::{Error, Result};
+use crate::Result;
 
 /// The audit log of a control plane.
 #[derive(Clone, Debug)]
@@ -64,11 +64,7 @@ impl AuditLog {
 
     /// The present end of the log.
     pub fn mark(&self) -> Result<Mark> {
-        let length = self
-            .path
-            .metadata()
-            .map_err(Error::io(format!("look at {}", self.path.display())))?
-            .len();
+        let length = self.path.metadata()?.len();
         Ok(Mark(length))
     }
 
@@ -88,13 +84,12 @@ impl AuditLog {
         mark: Mark,
         wanted: impl Fn(&str) -> bool,
     ) -> Result<(Vec<Request>, Mark)> {
-        let failed = || Error::io(format!("read {}", self.path.display()));
         // The server may have written half of a line when the mark was taken. That line began before the mark.
         let start = mark.0.saturating_sub(1);
-        let mut file = File::open(&self.path).map_err(failed())?;
-        file.seek(SeekFrom::Start(start)).map_err(failed())?;
+        let mut file = File::open(&self.path)?;
+        file.seek(SeekFrom::Start(start))?;
         let mut text = Vec::new();
-        file.read_to_end(&mut text).map_err(failed())?;
+        file.read_to_end(&mut text)?;
         let after_line = |at: Option<usize>| at.map_or(0, |at| at + 1);
         let whole = after_line(text.iter().rposition(|byte| *byte == b'\n'));
         let first = match mark.0 {
@@ -105,7 +100,7 @@ impl AuditLog {
         for line in String::from_utf8_lossy(&text[first..whole]).lines() {
             if wanted(line) {
                 let request = serde_json::from_str(line);
-                requests.push(request.map_err(Error::malformed("a line of the audit log"))?);
+                requests.push(request?);
             }
         }
         let read = u64::try_from(whole).unwrap_or_default();
@@ -189,7 +184,7 @@ impl From<Line> for Request {
 
 #[cfg(test)]
 mod tests {
-    use std::{error::Error, fs};
+    use std::fs;
 
     use super::{AuditLog, Mark};
 
@@ -200,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_half_written_at_the_mark_comes_before_it() -> Result<(), Box<dyn Error>> {
+    fn a_line_half_written_at_the_mark_comes_before_it() -> crate::Result<()> {
         let path = std::env::temp_dir().join(crate::cluster::unique("audit"));
         let (first, second) = (line("1"), line("2"));
         let whole = format!("{first}{second}");

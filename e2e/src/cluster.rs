@@ -21,7 +21,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::{
-    Error, Result,
+    Result,
     access::Access,
     audit::AuditLog,
     control_plane::{ADMIN, ControlPlane},
@@ -178,8 +178,7 @@ impl Namespace {
         let mut events = self
             .api::<Event>()
             .list(&ListParams::default())
-            .await
-            .map_err(Error::api("list events"))?
+            .await?
             .items;
         events.sort_by_key(|event| event.metadata.creation_timestamp.clone().map(|time| time.0));
         Ok(events)
@@ -196,17 +195,12 @@ pub async fn create<K>(api: &Api<K>, object: Value) -> Result<K>
 where
     K: kube::Resource + Clone + Debug + DeserializeOwned + Serialize,
 {
-    let what = format!(
-        "create {} of {}",
-        object["metadata"]["name"],
-        api.resource_url()
-    );
-    api.create(&PostParams::default(), &from_json(object)?)
-        .await
-        .map_err(Error::api(what))
+    Ok(api
+        .create(&PostParams::default(), &from_json(object)?)
+        .await?)
 }
 
 /// An object of ours from its JSON.
 pub(crate) fn from_json<T: DeserializeOwned>(value: Value) -> Result<T> {
-    serde_json::from_value(value).map_err(Error::malformed("an object of ours"))
+    Ok(serde_json::from_value(value)?)
 }

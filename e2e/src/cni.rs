@@ -109,7 +109,7 @@ impl Cni {
     pub async fn new(pools: &Namespace) -> Result<Self> {
         let access = pools.cluster().access().in_namespace(&pools.name)?;
         let dir = pools.cluster().dir().join(unique("cni"));
-        std::fs::create_dir(&dir).map_err(Error::io(format!("create {}", dir.display())))?;
+        std::fs::create_dir(&dir)?;
         let kubeconfig = dir.join("whereabouts.kubeconfig");
         access.write(&kubeconfig)?;
         let log = dir.join("whereabouts.log");
@@ -154,16 +154,13 @@ impl Cni {
             address: String,
         }
         let text = self.call("ADD", network, sandbox, interface).await?;
-        let answer: Answer = serde_json::from_str(&text)
-            .map_err(Error::malformed(format!("answer {text:?} of ADD")))?;
+        let answer: Answer = serde_json::from_str(&text)?;
         answer
             .ips
             .iter()
             .map(|ip| {
                 let address = ip.address.split('/').next().unwrap_or_default();
-                address
-                    .parse()
-                    .map_err(Error::malformed(format!("address {:?}", ip.address)))
+                Ok(address.parse()?)
             })
             .collect()
     }
@@ -202,8 +199,7 @@ impl Cni {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true)
-            .spawn()
-            .map_err(Error::io("start the whereabouts plugin"))?;
+            .spawn()?;
         if let Some(mut stdin) = child.stdin.take() {
             let text = config.to_string();
             // A plugin that refused before it read says so in its answer.
@@ -215,42 +211,19 @@ impl Cni {
                 what: format!("CNI {command}"),
                 after: CALL,
                 state: self.log_tail(),
-            })?
-            .map_err(Error::io("wait for the whereabouts plugin"))?;
+            })??;
         let text = String::from_utf8_lossy(&answer.stdout).into_owned();
         if answer.status.success() {
             return Ok(text);
         }
-        Err(self.refusal(command, interface, &text, &answer.stderr))
-    }
-
-    /// The error that the plugin printed, or all we have.
-    fn refusal(&self, command: &'static str, interface: &str, text: &str, stderr: &[u8]) -> Error {
-        #[derive(Deserialize)]
-        struct Refusal {
-            code: u64,
-            #[serde(default)]
-            msg: String,
-            #[serde(default)]
-            details: String,
-        }
-        match serde_json::from_str::<Refusal>(text) {
-            Ok(refusal) => Error::Cni {
-                command,
-                interface: interface.to_owned(),
-                code: refusal.code,
-                message: refusal.msg,
-                details: refusal.details,
-            },
-            Err(_) => Error::Command {
-                what: format!("CNI {command}"),
-                status: "no CNI answer".into(),
-                output: format!(
-                    "{text}\n{}\n{}",
-                    String::from_utf8_lossy(stderr),
-                    self.log_tail()
-                ),
-            },
-        }
+        Err(Error::Command {
+            what: format!("CNI {command} for {interface}"),
+            status: answer.status.to_string(),
+            output: format!(
+                "{text}\n{}\n{}",
+                String::from_utf8_lossy(&answer.stderr),
+                self.log_tail()
+            ),
+        })
     }
 }

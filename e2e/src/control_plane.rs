@@ -137,7 +137,7 @@ impl ControlPlane {
                 result => return result,
             }
         }
-        Err(last.unwrap_or_else(|| Error::Unsupported("no attempt was made".into())))
+        Err(last.unwrap_or_else(|| Error::Other("no attempt was made".into())))
     }
 
     /// The servers that all tests of this binary share, with the default options.
@@ -198,9 +198,7 @@ impl ControlPlane {
         let waited = wait::until("kube-apiserver to be ready", START, || async move {
             server.still_up()?;
             etcd.still_up()?;
-            let request = http::Request::get("/readyz?verbose")
-                .body(Vec::new())
-                .map_err(Error::malformed("a request"))?;
+            let request = http::Request::get("/readyz?verbose").body(Vec::new())?;
             Ok(match client.request_text(request).await {
                 Ok(_) => Probe::Done(()),
                 Err(error) => Probe::NotYet(error.to_string()),
@@ -241,7 +239,7 @@ impl ControlPlane {
             .tokens
             .get(user)
             .map(String::as_str)
-            .ok_or_else(|| Error::Unsupported(format!("no user {user:?} was set up")))
+            .ok_or_else(|| Error::Other(format!("no user {user:?} was set up")))
     }
 
     /// The way in of a user.
@@ -260,16 +258,11 @@ impl ControlPlane {
             },
             ..TokenRequest::default()
         };
-        let what = format!("make a token for {namespace}/{name}");
         let token = api
             .create_token_request(name, &PostParams::default(), &request)
-            .await
-            .map_err(Error::api(&*what))?
+            .await?
             .status
-            .ok_or_else(|| Error::Malformed {
-                what,
-                why: "no status".into(),
-            })?
+            .ok_or_else(|| Error::Other("a token without a status".into()))?
             .token;
         let user = format!("system:serviceaccount:{namespace}:{name}");
         Access::with_token(&self.url(), &self.ca_pem, &user, &token)
@@ -369,7 +362,7 @@ impl ControlPlane {
         let (data, copy) = self.data_and_copy();
         self.api_server().stop(GRACE).await?;
         self.etcd().stop(GRACE).await?;
-        fs::remove_dir_all(&data).map_err(Error::io("remove etcd's data"))?;
+        fs::remove_dir_all(&data)?;
         copy_dir(&copy, &data)?;
         let program = Tool::Etcd.path().await?;
         let etcd = servers::start_etcd(&program, &self.files, self.addresses, &self.options)?;
@@ -396,15 +389,14 @@ impl ControlPlane {
 
 /// Copies a folder with all that is in it.
 fn copy_dir(from: &Path, to: &Path) -> Result<()> {
-    let io = || Error::io(format!("copy {}", from.display()));
-    fs::create_dir_all(to).map_err(io())?;
-    for entry in fs::read_dir(from).map_err(io())? {
-        let entry = entry.map_err(io())?;
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
         let to = to.join(entry.file_name());
-        if entry.file_type().map_err(io())?.is_dir() {
+        if entry.file_type()?.is_dir() {
             copy_dir(&entry.path(), &to)?;
         } else {
-            fs::copy(entry.path(), &to).map_err(io())?;
+            fs::copy(entry.path(), &to)?;
         }
     }
     Ok(())

@@ -5,7 +5,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::{Api, Client, ResourceExt as _, api::PostParams};
 
 use crate::{
-    Error, Result, tools,
+    Result, tools,
     wait::{self, PATIENCE, Probe},
 };
 
@@ -14,14 +14,10 @@ pub async fn install(client: &Client) -> Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let mut names = Vec::new();
     for file in tools::crd_files().await? {
-        let what = file.display().to_string();
-        let text = std::fs::read_to_string(&file).map_err(Error::io(format!("read {what}")))?;
-        let crd: CustomResourceDefinition =
-            serde_yaml::from_str(&text).map_err(Error::malformed(what))?;
+        let text = std::fs::read_to_string(&file)?;
+        let crd: CustomResourceDefinition = serde_yaml::from_str(&text)?;
         let name = crd.name_any();
-        api.create(&PostParams::default(), &crd)
-            .await
-            .map_err(Error::api(format!("create CRD {name}")))?;
+        api.create(&PostParams::default(), &crd).await?;
         names.push(name);
     }
     let api = &api;
@@ -30,10 +26,7 @@ pub async fn install(client: &Client) -> Result<()> {
             &format!("CRD {name} to be established"),
             PATIENCE,
             || async move {
-                let crd = api
-                    .get(name)
-                    .await
-                    .map_err(Error::api(format!("get CRD {name}")))?;
+                let crd = api.get(name).await?;
                 let conditions = crd
                     .status
                     .and_then(|status| status.conditions)

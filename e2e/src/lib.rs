@@ -22,7 +22,6 @@
 //!
 //! | environment | effect |
 //! |---|---|
-//! | `PATH` | kubectl and promtool of the right version are used from it, instead of a build |
 //! | `KUBEBUILDER_ASSETS` | folder with etcd, kube-apiserver and, optionally, kube-controller-manager, instead of a build |
 //! | `IPGC_E2E_CACHE` | folder for built tools and for the folders of runs; default `~/.cache/ipgc-e2e` |
 //! | `IPGC_E2E_KEEP=1` | keeps the folders of runs, for the logs |

@@ -15,10 +15,8 @@ struct Arguments {
 enum Command {
     /// Find or build every tool and print where it is
     Tools,
-    /// Bring up a cluster with real nodes, in the background, and print its kubeconfig
+    /// Bring up a cluster with real nodes, print its kubeconfig, and keep it until Ctrl-C
     Up(e2e::up::Up),
-    /// Take down what `up` brought up
-    Down,
     /// Let ipgc work over a bad wire for minutes, and tell whether it lost anything, or grew
     Wire(e2e::wire::Args),
     /// End many pods at once while half of all requests are answered with 429
@@ -32,7 +30,6 @@ async fn main() -> std::process::ExitCode {
     let result = match Arguments::parse().command {
         Command::Tools => tools().await,
         Command::Up(up) => e2e::up::up(&up).await,
-        Command::Down => e2e::up::down().await,
         Command::Wire(args) => e2e::wire::run(args).await,
         Command::Overload(args) => e2e::wire::overload::run(args).await,
         Command::Bench(args) => match e2e::bench::run(args).await {

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::{
-    Cluster, Error, Result,
+    Cluster, Result,
     cluster::{create, unique},
     process::lock,
 };
@@ -88,11 +88,7 @@ impl LiveNode {
         let status = json!({"status": {"conditions": [condition]}});
         Api::<Node>::all(self.client.clone())
             .patch_status(&self.name, &PatchParams::default(), &Patch::Merge(status))
-            .await
-            .map_err(Error::api(format!(
-                "write the status of node {}",
-                self.name
-            )))?;
+            .await?;
         Ok(())
     }
 

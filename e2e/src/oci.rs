@@ -38,17 +38,15 @@ pub struct Content<'a> {
 /// If a program is not static, or a file cannot be read or written.
 pub fn layout(folder: &Path, content: &Content<'_>, programs: &[(&str, &Path)]) -> Result<String> {
     let blobs = Blobs(folder.join("blobs/sha256"));
-    fs::create_dir_all(&blobs.0).map_err(Error::io(format!("create {}", blobs.0.display())))?;
-    let created = jiff::Timestamp::from_second(content.created)
-        .map_err(|error| Error::Unsupported(error.to_string()))?
-        .to_string();
+    fs::create_dir_all(&blobs.0)?;
+    let created = jiff::Timestamp::from_second(content.created)?.to_string();
     let mut manifests = Vec::new();
     for (architecture, program) in programs {
-        let bytes = fs::read(program).map_err(Error::io(format!("read {}", program.display())))?;
+        let bytes = fs::read(program)?;
         if !is_program_of(&bytes, architecture) || interpreted(&bytes) {
             let why = "is no static program for it, and an empty image has no libraries";
             let what = format!("{} for {architecture} {why}", program.display());
-            return Err(Error::Unsupported(what));
+            return Err(Error::Other(what));
         }
         let layer = archive(&[(content.program, 0o755, &bytes)], content.created)?;
         let mut config = content.config.clone();
@@ -99,11 +97,9 @@ pub fn archive(files: &[(&str, u32, &[u8])], modified: i64) -> Result<Vec<u8>> {
         header.set_mode(*mode);
         header.set_size(content.len() as u64);
         header.set_mtime(u64::try_from(modified).unwrap_or_default());
-        archive
-            .append_data(&mut header, name, *content)
-            .map_err(Error::io(format!("archive {name}")))?;
+        archive.append_data(&mut header, name, *content)?;
     }
-    archive.into_inner().map_err(Error::io("end an archive"))
+    Ok(archive.into_inner()?)
 }
 
 /// Compresses; equal bytes give equal bytes.
@@ -112,10 +108,7 @@ pub fn archive(files: &[(&str, u32, &[u8])], modified: i64) -> Result<Vec<u8>> {
 /// Never, in memory.
 pub fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
     let mut packed = GzBuilder::new().write(Vec::new(), Compression::best());
-    packed
-        .write_all(bytes)
-        .and_then(|()| packed.finish())
-        .map_err(Error::io("compress"))
+    Ok(packed.write_all(bytes).and_then(|()| packed.finish())?)
 }
 
 /// `sha256:` and the hash in hex.
@@ -149,7 +142,7 @@ impl Blobs {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    fs::write(path, bytes).map_err(Error::io(format!("write {}", path.display())))
+    Ok(fs::write(path, bytes)?)
 }
 
 /// Whether it is an ELF file of 64 bits for this architecture, little-endian.

@@ -74,14 +74,14 @@ fn build_blocking(package: &str) -> Result<PathBuf> {
 /// Where this program was built, `<target>/<profile>`, and the target directory.
 fn output_directory() -> Result<(PathBuf, PathBuf)> {
     // <target>/<profile>/<program>, or <target>/<profile>/deps/<test>-<hash>
-    let program = env::current_exe().map_err(Error::io("find this program"))?;
+    let program = env::current_exe()?;
     let mut places = program.ancestors().skip(1).peekable();
     places.next_if(|place| place.ends_with("deps"));
     if let (Some(output), Some(target)) = (places.next(), places.next()) {
         return Ok((output.to_owned(), target.to_owned()));
     }
     let why = format!("{} is in no target directory", program.display());
-    Err(Error::Unsupported(why))
+    Err(Error::Other(why))
 }
 
 fn cargo_build(binary: &str, how: &[&str], target: &Path) -> Result<()> {
@@ -101,8 +101,7 @@ fn cargo_build(binary: &str, how: &[&str], target: &Path) -> Result<()> {
         .arg("--target-dir")
         .arg(target)
         .current_dir(workspace())
-        .output()
-        .map_err(Error::io("start cargo"))?;
+        .output()?;
     success(format!("cargo build --bin {binary}"), built).map(drop)
 }
 
@@ -112,7 +111,7 @@ pub fn rendered(kustomization: &str) -> Result<Vec<Value>> {
     let path = workspace().join(kustomization);
     let text = said(kubectl.arg("kustomize").arg(path))?;
     serde_yaml::Deserializer::from_str(&text)
-        .map(|document| Value::deserialize(document).map_err(Error::malformed(kustomization)))
+        .map(|document| Ok(Value::deserialize(document)?))
         .collect()
 }
 
@@ -234,7 +233,7 @@ impl Ipgc {
         let took = asked.elapsed();
         let status = self.0.exited()?.ok_or_else(|| {
             // `stop` waits for the end.
-            Error::Unsupported("ipgc was stopped and still runs".into())
+            Error::Other("ipgc was stopped and still runs".into())
         })?;
         Ok((status, took, self.log()))
     }

@@ -14,7 +14,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use crate::{
-    Error, Namespace, Result,
+    Namespace, Result,
     cluster::create,
     wait::{self, PATIENCE, Probe},
 };
@@ -177,10 +177,10 @@ impl Namespace {
     /// Sets or removes one annotation of a pod.
     pub async fn annotate_pod(&self, name: &str, key: &str, value: Option<&str>) -> Result<Pod> {
         let patch = json!({"metadata": {"annotations": {key: value}}});
-        self.pods()
+        Ok(self
+            .pods()
             .patch(name, &PatchParams::default(), &Patch::Merge(patch))
-            .await
-            .map_err(Error::api(format!("annotate pod {name}")))
+            .await?)
     }
 
     /// The kubelet's write when everything of the pod has ended: terminal phase, condition False, all
@@ -232,10 +232,7 @@ impl Namespace {
             preconditions,
             ..DeleteParams::default()
         };
-        self.pods()
-            .delete(name, &parameters)
-            .await
-            .map_err(Error::api(format!("delete pod {name}")))?;
+        self.pods().delete(name, &parameters).await?;
         Ok(())
     }
 
@@ -243,10 +240,7 @@ impl Namespace {
     pub async fn pod_gone(&self, name: &str) -> Result<()> {
         let api = &self.pods();
         wait::until(&format!("pod {name} to be gone"), PATIENCE, || async move {
-            let pod = api
-                .get_opt(name)
-                .await
-                .map_err(Error::api(format!("get pod {name}")))?;
+            let pod = api.get_opt(name).await?;
             Ok(match pod {
                 None => Probe::Done(()),
                 Some(pod) => Probe::NotYet(format!("{:?} {:?}", pod.metadata, pod.status)),
@@ -267,11 +261,7 @@ impl Namespace {
         sandbox: &str,
         state: &Value,
     ) -> Result<Pod> {
-        let pod = self
-            .pods()
-            .get(name)
-            .await
-            .map_err(Error::api(format!("get pod {name}")))?;
+        let pod = self.pods().get(name).await?;
         let ready = state.get("running").is_some();
         let statuses: Vec<Value> = pod
             .spec
@@ -302,10 +292,10 @@ impl Namespace {
     }
 
     async fn patch_status(&self, name: &str, patch: Value) -> Result<Pod> {
-        self.pods()
+        Ok(self
+            .pods()
             .patch_status(name, &PatchParams::default(), &Patch::Merge(patch))
-            .await
-            .map_err(Error::api(format!("patch the status of pod {name}")))
+            .await?)
     }
 }
 

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use testkit::fixtures;
 
 use crate::{
-    Error, Namespace, Result,
+    Namespace, Result,
     cluster::{create, from_json},
     wait,
 };
@@ -96,10 +96,7 @@ impl Row {
 impl Namespace {
     /// A pool, if it is there.
     pub async fn pool(&self, name: &str) -> Result<Option<Pool>> {
-        let found = pools(self.client(), &self.name)
-            .get_opt(name)
-            .await
-            .map_err(Error::api(format!("get pool {name}")))?;
+        let found = pools(self.client(), &self.name).get_opt(name).await?;
         found.map(parse_pool).transpose()
     }
 
@@ -133,8 +130,7 @@ impl Namespace {
     pub async fn reservations(&self) -> Result<BTreeMap<String, Reservation>> {
         let found = reservations(self.client(), &self.name)
             .list(&ListParams::default())
-            .await
-            .map_err(Error::api("list reservations"))?;
+            .await?;
         Ok(found
             .into_iter()
             .map(|object| {
@@ -192,8 +188,7 @@ impl Namespace {
         let patch: json_patch::Patch = from_json(operations)?;
         pools(self.client(), &self.name)
             .patch(pool, &PatchParams::default(), &Patch::Json::<()>(patch))
-            .await
-            .map_err(Error::api(format!("patch pool {pool}")))?;
+            .await?;
         Ok(())
     }
 
@@ -208,8 +203,7 @@ impl Namespace {
     pub async fn pull_reservation(&self, name: &str) -> Result<()> {
         reservations(self.client(), &self.name)
             .delete(name, &DeleteParams::default())
-            .await
-            .map_err(Error::api(format!("delete reservation {name}")))?;
+            .await?;
         Ok(())
     }
 
@@ -249,13 +243,10 @@ fn parse_pool(object: DynamicObject) -> Result<Pool> {
         #[serde(default)]
         allocations: BTreeMap<String, Row>,
     }
-    let spec: Spec =
-        serde_json::from_value(object.data["spec"].clone()).map_err(Error::malformed("a pool"))?;
+    let spec: Spec = serde_json::from_value(object.data["spec"].clone())?;
     let mut rows = Rows::new();
     for (key, row) in spec.allocations {
-        let offset = key
-            .parse()
-            .map_err(Error::malformed(format!("key {key:?} of a pool")))?;
+        let offset = key.parse()?;
         rows.insert(offset, row);
     }
     Ok(Pool {

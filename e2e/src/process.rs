@@ -42,9 +42,7 @@ pub fn tied(program: impl Into<OsString>) -> Command {
 /// If it cannot be started, or fails.
 pub fn said(command: &mut Command) -> Result<String> {
     let what = command.get_program().display().to_string();
-    let output = command
-        .output()
-        .map_err(Error::io(format!("start {what}")))?;
+    let output = command.output().map_err(not_started(&what))?;
     success(format!("{command:?}"), output)
 }
 
@@ -61,6 +59,11 @@ pub fn success(what: impl Into<String>, output: Output) -> Result<String> {
     })
 }
 
+/// The error about a program that could not be started, which names it.
+fn not_started(what: &str) -> impl FnOnce(io::Error) -> Error {
+    move |error| Error::Other(format!("cannot start {what}: {error}"))
+}
+
 /// Runs a command that reads nothing to its end, which has to come in this time.
 pub async fn within(what: &str, mut command: Command, patience: Duration) -> Result<Output> {
     command.stdin(Stdio::null());
@@ -73,7 +76,7 @@ pub async fn within(what: &str, mut command: Command, patience: Duration) -> Res
             after: patience,
             state: "it still ran".into(),
         })?
-        .map_err(Error::io(format!("start {what}")))
+        .map_err(not_started(what))
 }
 
 /// Takes a lock. A panic while somebody held it left nothing half done here.
@@ -114,14 +117,10 @@ pub struct Process {
 impl Process {
     /// Starts a server. Its output is appended to `log`.
     pub fn start(name: &'static str, mut command: Command, log: &Path) -> Result<Self> {
-        let file = File::options()
-            .create(true)
-            .append(true)
-            .open(log)
-            .map_err(Error::io(format!("open {}", log.display())))?;
-        let second = file.try_clone().map_err(Error::io("share a log file"))?;
+        let file = File::options().create(true).append(true).open(log)?;
+        let second = file.try_clone()?;
         command.stdin(Stdio::null()).stdout(file).stderr(second);
-        let child = spawn(command).map_err(Error::io(format!("start {name}")))?;
+        let child = spawn(command).map_err(not_started(name))?;
         Ok(Self {
             name,
             pid: child.id(),
@@ -142,9 +141,7 @@ impl Process {
 
     /// How it ended, if it has.
     pub fn exited(&self) -> Result<Option<ExitStatus>> {
-        self.child()
-            .try_wait()
-            .map_err(Error::io(format!("look after {}", self.name)))
+        Ok(self.child().try_wait()?)
     }
 
     /// An error with the end of its log, if it has ended by itself.
@@ -173,12 +170,8 @@ impl Process {
     /// Ends it at once and waits for that.
     pub fn kill(&self) -> Result<()> {
         let mut child = self.child();
-        child
-            .kill()
-            .map_err(Error::io(format!("kill {}", self.name)))?;
-        child
-            .wait()
-            .map_err(Error::io(format!("wait for {}", self.name)))?;
+        child.kill()?;
+        child.wait()?;
         Ok(())
     }
 
@@ -221,20 +214,12 @@ impl Process {
     /// Sends a signal, unless the process is gone and its id may be someone else's.
     fn signal(&self, signal: Signal) -> Result<()> {
         let mut child = self.child();
-        if child
-            .try_wait()
-            .map_err(Error::io("look after a server"))?
-            .is_some()
-        {
-            return Err(Error::Unsupported(format!(
-                "{} has ended already",
-                self.name
-            )));
+        if child.try_wait()?.is_some() {
+            return Err(Error::Other(format!("{} has ended already", self.name)));
         }
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
         if let Some(pid) = pid {
-            kill_process(pid, signal)
-                .map_err(|errno| Error::io(format!("signal {}", self.name))(errno.into()))?;
+            kill_process(pid, signal)?;
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use crate::{Error, Result, tools};
+use crate::{Result, tools};
 
 /// The script of the shell: wait for the end of the pipe, let killed servers end, remove.
 const JANITOR: &str = r#"read -r _; sleep 0.5; rm -rf -- "$1" "$1.lock""#;
@@ -35,22 +35,19 @@ impl RunDir {
     pub(crate) fn create() -> Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let runs = tools::cache()?.join("runs");
-        fs::create_dir_all(&runs).map_err(Error::io(format!("create {}", runs.display())))?;
+        fs::create_dir_all(&runs)?;
         // Making a lock file and locking it are two steps; nobody may sweep between them.
-        let gate = File::create(runs.join("sweep")).map_err(Error::io("create the sweep lock"))?;
-        gate.lock().map_err(Error::io("lock the runs folder"))?;
+        let gate = File::create(runs.join("sweep"))?;
+        gate.lock()?;
         sweep(&runs);
 
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = runs.join(format!("{}-{count}", std::process::id()));
         let lock_path = runs.join(format!("{}-{count}.lock", std::process::id()));
-        let lock = File::create(&lock_path).map_err(Error::io("create a run's lock"))?;
-        lock.lock().map_err(Error::io("lock a run"))?;
+        let lock = File::create(&lock_path)?;
+        lock.lock()?;
         // Tokens and keys lie in it.
-        fs::DirBuilder::new()
-            .mode(0o700)
-            .create(&path)
-            .map_err(Error::io(format!("create {}", path.display())))?;
+        fs::DirBuilder::new().mode(0o700).create(&path)?;
 
         let keep = env::var_os("IPGC_E2E_KEEP").is_some_and(|v| v == "1");
         let janitor = if keep {

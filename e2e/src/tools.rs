@@ -1,23 +1,21 @@
 //! Finds the programs that tests run beside ipgc, or builds them with Go, once.
 //!
-//! Order of search: `KUBEBUILDER_ASSETS` (only for the Kubernetes servers and etcd), the `PATH` (only for kubectl and
-//! promtool, in a version that fits, see `found.rs`), an earlier build in
-//! the cache, `go build` from the pinned go.mod files in `e2e/tools/`. The cache is `IPGC_E2E_CACHE`, else
+//! Order of search: `KUBEBUILDER_ASSETS` (only for the Kubernetes servers and etcd), an earlier build in the cache,
+//! `go build` from the pinned go.mod files in `e2e/tools/`. The cache is `IPGC_E2E_CACHE`, else
 //! `$XDG_CACHE_HOME/ipgc-e2e`, else `~/.cache/ipgc-e2e`; its entries are named after the version and a
 //! hash of go.mod, go.sum and the build flags, so a changed pin is a new build and nothing is ever stale.
 //!
 //! It writes only below the cache (and Go's own caches), never into the source tree, and it never looks
-//! into `PATH` for a server: a test must know which version it runs against.
+//! into `PATH` for a tool: a test must know which version it runs against.
 
 mod build;
-mod found;
 mod recipes;
 
 pub(crate) use build::lock;
 
 use std::{
     collections::BTreeMap,
-    env, fmt, fs,
+    env, fs,
     path::{Path, PathBuf},
 };
 
@@ -79,11 +77,11 @@ impl Tool {
             }
             // envtest's own archives hold no controller manager; everything else there is a mistake.
             if self != Self::KubeControllerManager {
-                return Err(Error::Assets { path });
+                let path = path.display();
+                return Err(Error::Other(format!(
+                    "KUBEBUILDER_ASSETS is set, but {path} is no file"
+                )));
             }
-        }
-        if let Some(path) = found::on_path(self)? {
-            return Ok(Some(path));
         }
         let cached = self.cached()?;
         Ok(cached.is_file().then_some(cached))
@@ -114,7 +112,7 @@ impl Tool {
         if let Some(own) = recipe.package.strip_prefix("ipgc.dev/e2e/tools/") {
             let path = source(own).join("main.go");
             let text = fs::read_to_string(&path);
-            parts.push(text.map_err(Error::io(format!("read {}", path.display())))?);
+            parts.push(text?);
         }
         let key = pins.key(&parts.join("\n"));
         Ok(cache()?
@@ -163,10 +161,8 @@ pub async fn crd_files() -> Result<Vec<PathBuf>> {
             build::copy_crds(&target)?;
         }
         let mut files = Vec::new();
-        for entry in
-            fs::read_dir(&target).map_err(Error::io(format!("read {}", target.display())))?
-        {
-            files.push(entry.map_err(Error::io("read a folder"))?.path());
+        for entry in fs::read_dir(&target)? {
+            files.push(entry?.path());
         }
         files.sort();
         Ok(files)
@@ -185,7 +181,7 @@ pub fn cache() -> Result<PathBuf> {
         .or_else(|| set("XDG_CACHE_HOME").map(|d| d.join("ipgc-e2e")))
         .or_else(|| set("HOME").map(|d| d.join(".cache").join("ipgc-e2e")))
         .unwrap_or_else(|| env::temp_dir().join("ipgc-e2e"));
-    std::path::absolute(&dir).map_err(Error::io(format!("find {}", dir.display())))
+    Ok(std::path::absolute(&dir)?)
 }
 
 /// One folder of `e2e/tools`: a go.mod and its go.sum.
@@ -196,10 +192,7 @@ struct Pins {
 
 impl Pins {
     fn read(folder: &str) -> Result<Self> {
-        let read = |name: &str| {
-            let path = source(folder).join(name);
-            fs::read_to_string(&path).map_err(Error::io(format!("read {}", path.display())))
-        };
+        let read = |name: &str| fs::read_to_string(source(folder).join(name));
         Ok(Self {
             go_mod: read("go.mod")?,
             go_sum: read("go.sum")?,
@@ -216,21 +209,7 @@ impl Pins {
             })
             .filter(|version| version.starts_with('v'))
             .map(str::to_owned)
-            .ok_or_else(|| Error::Malformed {
-                what: "go.mod".into(),
-                why: format!("it requires no {module}"),
-            })
-    }
-
-    /// The least Go version that the go.mod allows.
-    fn go(&self) -> Result<GoVersion> {
-        self.go_mod
-            .lines()
-            .find_map(|line| GoVersion::parse(line.strip_prefix("go ")?))
-            .ok_or_else(|| Error::Malformed {
-                what: "go.mod".into(),
-                why: "it names no Go version".into(),
-            })
+            .ok_or_else(|| Error::Other(format!("go.mod requires no {module}")))
     }
 
     /// Twelve hex digits that change with anything that decides about the binary.
@@ -248,49 +227,6 @@ impl Pins {
     }
 }
 
-/// A version of the Go toolchain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct GoVersion([u32; 3]);
-
-impl GoVersion {
-    /// Reads `1.26.0` and what follows `go` in `go1.26`, `go1.26rc1`, `go1.26.8 X:boringcrypto`.
-    fn parse(text: &str) -> Option<Self> {
-        let mut numbers = [0; 3];
-        let mut parts = text.trim().split('.');
-        for (index, number) in numbers.iter_mut().enumerate() {
-            let Some(part) = parts.next() else {
-                // Only the last number may be left out.
-                return (index == 2).then_some(Self(numbers));
-            };
-            let end = part
-                .find(|letter: char| !letter.is_ascii_digit())
-                .unwrap_or(part.len());
-            *number = part[..end].parse().ok()?;
-        }
-        Some(Self(numbers))
-    }
-
-    /// The one that builds every tool.
-    fn for_all_tools() -> Result<Self> {
-        let mut newest = Self([0; 3]);
-        for tool in Tool::ALL {
-            newest = newest.max(Pins::read(&tool.recipe().folder)?.go()?);
-        }
-        Ok(newest)
-    }
-}
-
-impl fmt::Display for GoVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [major, minor, patch] = self.0;
-        write!(f, "{major}.{minor}")?;
-        if patch > 0 {
-            write!(f, ".{patch}")?;
-        }
-        Ok(())
-    }
-}
-
 pub(crate) fn source(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tools")
@@ -303,34 +239,6 @@ pub async fn blocking<T: Send + 'static>(
 ) -> Result<T> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
-        Err(error) => Err(Error::Unsupported(format!(
-            "the work was cut short: {error}"
-        ))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use super::GoVersion;
-
-    #[test]
-    fn go_versions_are_read_and_compared() {
-        let parse = |text| GoVersion::parse(text).unwrap();
-        assert!(parse("1.25.5") < parse("1.26.0"));
-        assert!(parse("1.9") < parse("1.26"));
-        assert_eq!(parse("1.26"), parse("1.26.0"));
-        assert_eq!(parse("1.26rc1"), parse("1.26"));
-        assert!(parse("1.26.8 X:boringcrypto") > parse("1.26.7"));
-        assert_eq!(parse("1.26.0").to_string(), "1.26");
-        assert_eq!(parse("1.26.3").to_string(), "1.26.3");
-        assert!(GoVersion::parse("1").is_none());
-        assert!(GoVersion::parse("tip").is_none());
-    }
-
-    #[test]
-    fn every_go_mod_names_its_go_version() {
-        assert!(GoVersion::for_all_tools().unwrap() >= GoVersion([1, 26, 0]));
+        Err(error) => Err(Error::Other(format!("the work was cut short: {error}"))),
     }
 }

@@ -97,7 +97,7 @@ impl Upstream {
 
     /// All it has logged.
     pub fn log(&self) -> Result<String> {
-        fs::read_to_string(self.process.log()).map_err(Error::io("read upstream's log"))
+        Ok(fs::read_to_string(self.process.log())?)
     }
 
     /// Its process.
@@ -169,7 +169,7 @@ fn chroot(tool: Tool) -> Result<&'static [&'static str]> {
         // Writing to a String does not fail.
         write!(refusals, "\n`{} / true`: {why}", way.join(" ")).ok();
     }
-    Err(Error::Unsupported(format!(
+    Err(Error::Other(format!(
         "{} reads fixed paths and has to be started by chroot: run as root, or allow user \
          namespaces (sysctl user.max_user_namespaces above 0, and where there are \
          kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0; \
@@ -188,7 +188,7 @@ fn lay_out(
 ) -> Result<()> {
     let folder = |path: &str| {
         let path = root.join(path);
-        fs::create_dir_all(&path).map_err(Error::io(format!("create {}", path.display())))?;
+        fs::create_dir_all(&path)?;
         Ok::<_, Error>(path)
     };
     let account = folder(SERVICE_ACCOUNT)?;
@@ -216,7 +216,7 @@ fn lay_out(
 /// Links the program into its root, or copies it where the cache is on another file system.
 fn place(program: &Path, target: &Path) -> Result<()> {
     if fs::hard_link(program, target).is_err() {
-        fs::copy(program, target).map_err(Error::io(format!("copy {}", program.display())))?;
+        fs::copy(program, target)?;
     }
     Ok(())
 }

@@ -108,8 +108,9 @@ where
     let started = Instant::now();
     loop {
         match ask().await {
-            Err(error @ Error::Api { .. })
-                if matches!(error.api_code(), None | Some(429 | 503))
+            Err(error)
+                if error.is_of_api()
+                    && matches!(error.api_code(), None | Some(429 | 503))
                     && started.elapsed() < deadline =>
             {
                 tokio::time::sleep(POLL).await;

@@ -48,7 +48,7 @@ fn nothing_survives_its_owner(#[case] signal: Signal) {
 /// Starts `e2e up --bare` and waits until it tells where its folder is.
 fn up() -> (Child, PathBuf) {
     let mut owner = Command::new(env!("CARGO_BIN_EXE_e2e"))
-        .args(["up", "--bare", "--foreground"])
+        .args(["up", "--bare"])
         .env_remove("IPGC_E2E_KEEP")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

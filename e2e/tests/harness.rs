@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use e2e::{
-    Cluster, ControlPlane, Error, Namespace, Options, Result,
+    Cluster, Namespace, Result,
     cni::{Cni, Network, Sandbox},
     pools::Row,
 };
@@ -52,65 +52,4 @@ async fn add_again_with_the_same_sandbox_writes_nothing() -> Result<()> {
     cni.add(&network, &sandbox, "net1").await?;
     assert_eq!(namespace.pool(POOL).await?, before);
     Ok(())
-}
-
-#[tokio::test]
-async fn a_server_that_cannot_start_says_why() {
-    let options = Options {
-        api_server_args: vec!["--no-such-flag".into()],
-        ..Options::default()
-    };
-    let error = ControlPlane::start(options).await.unwrap_err();
-    assert!(
-        matches!(
-            error,
-            Error::Start {
-                server: "kube-apiserver",
-                ..
-            }
-        ),
-        "{error}"
-    );
-    assert!(
-        error.to_string().contains("unknown flag: --no-such-flag"),
-        "{error}"
-    );
-}
-
-#[tokio::test]
-async fn a_taken_port_is_named() {
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = taken.local_addr().unwrap().port();
-    let options = Options {
-        api_server_args: vec![format!("--secure-port={port}")],
-        ..Options::default()
-    };
-    let error = ControlPlane::start(options).await.unwrap_err().to_string();
-    assert!(error.contains("address already in use"), "{error}");
-    assert!(error.contains(&port.to_string()), "{error}");
-    // One of the caller's choice, in one line.
-    let options = Options {
-        port: Some(port),
-        ..Options::default()
-    };
-    let error = ControlPlane::start(options).await.unwrap_err().to_string();
-    let is_clear = error.contains(&port.to_string()) && error.contains("in use");
-    assert!(is_clear && error.lines().count() == 1, "{error}");
-}
-
-/// Root of a user namespace that maps nobody is no root, and may still read what the test may.
-#[test]
-fn nodes_need_root_and_say_so() {
-    let up = [env!("CARGO_BIN_EXE_e2e"), "up", "--nodes", "1"];
-    let is_root = rustix::process::geteuid().is_root();
-    let unprivileged: &[&str] = if is_root { &["unshare", "--user"] } else { &[] };
-    let words: Vec<&str> = unprivileged.iter().chain(&up).copied().collect();
-    let answer = std::process::Command::new(words[0])
-        .args(&words[1..])
-        .output()
-        .unwrap();
-    let error = String::from_utf8_lossy(&answer.stderr);
-    assert!(!answer.status.success(), "{error}");
-    assert!(error.contains("run it as root"), "{error}");
-    assert_eq!(error.lines().count(), 1, "{error}");
 }

@@ -123,23 +123,6 @@ fn permissions_are_the_table(#[case] path: &str, #[case] pools: &str) {
 }
 
 #[test]
-fn every_role_is_bound() {
-    for path in [BASE, OTHER_NAMESPACE] {
-        let objects = render(path);
-        let bound: BTreeSet<&str> = objects
-            .iter()
-            .filter_map(|object| object["roleRef"]["name"].as_str())
-            .collect();
-        for role in &objects {
-            if matches!(role["kind"].as_str(), Some("Role" | "ClusterRole")) {
-                let name = role["metadata"]["name"].as_str().unwrap();
-                assert!(bound.contains(name), "{path}: {} is unused", title(role));
-            }
-        }
-    }
-}
-
-#[test]
 fn base_holds_these_objects() {
     let expected = [
         "ClusterRole -/ipgc",

@@ -37,8 +37,8 @@ pub fn image(out: &Out) -> Result<()> {
 /// All files of a folder, by their paths.
 fn below(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
-    for entry in fs::read_dir(folder).map_err(Error::io(format!("read {}", folder.display())))? {
-        let path = entry.map_err(Error::io("read a folder"))?.path();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
         if path.is_dir() {
             files.extend(below(&path)?);
         } else {
@@ -62,11 +62,10 @@ pub fn chart(out: &Out) -> Result<()> {
     for path in below(&from)? {
         let copy = to.join(path.strip_prefix(&from).unwrap_or(&path));
         let folder = copy.parent().unwrap_or(&to);
-        fs::create_dir_all(folder).map_err(Error::io(format!("create {}", folder.display())))?;
-        let written = fs::write(&copy, read(&path)?)
-            .and_then(|()| fs::File::options().write(true).open(&copy));
-        let file = written.map_err(Error::io(format!("write {}", copy.display())))?;
-        file.set_modified(time).map_err(Error::io("set a time"))?;
+        fs::create_dir_all(folder)?;
+        let file = fs::write(&copy, read(&path)?)
+            .and_then(|()| fs::File::options().write(true).open(&copy))?;
+        file.set_modified(time)?;
     }
     let mut helm = Command::new(Tool::Helm.path_blocking()?);
     helm.args(["package", "--version", VERSION, "--app-version", VERSION])
@@ -74,11 +73,11 @@ pub fn chart(out: &Out) -> Result<()> {
         .arg("--destination")
         .arg(&out.folder);
     said(&mut helm)?;
-    fs::remove_dir_all(&to).map_err(Error::io(format!("remove {}", to.display())))
+    Ok(fs::remove_dir_all(&to)?)
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
-    fs::read(path).map_err(Error::io(format!("read {}", path.display())))
+    Ok(fs::read(path)?)
 }
 
 /// Writes the archive of the kubectl plugin for a platform.
@@ -109,10 +108,8 @@ pub fn sbom(out: &Out, platform: &str, program: &Path) -> Result<()> {
             .arg(format!("--output=spdx-json={}", to.display())),
     )?;
     // The time of the run and a random name, which syft writes.
-    let mut list: Value =
-        serde_json::from_slice(&read(&to)?).map_err(Error::malformed("an SBOM"))?;
-    let created = jiff::Timestamp::from_second(out.epoch);
-    let created = created.map_err(|error| Error::Unsupported(error.to_string()))?;
+    let mut list: Value = serde_json::from_slice(&read(&to)?)?;
+    let created = jiff::Timestamp::from_second(out.epoch)?;
     list["creationInfo"]["created"] = json!(created.to_string());
     list["documentNamespace"] = json!(format!(
         "{HOME}/spdx/{VERSION}/{platform}/{}",
@@ -154,7 +151,7 @@ pub fn krew(out: &Out) -> Result<()> {
         },
     });
     // JSON is YAML, too.
-    let text = serde_json::to_string_pretty(&manifest).map_err(Error::malformed("the manifest"))?;
+    let text = serde_json::to_string_pretty(&manifest)?;
     out.write("ipgc.yaml", text.as_bytes())?;
     Ok(())
 }

@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-use e2e::{Error, Result, ours::workspace, process::said, tools};
+use e2e::{Result, ours::workspace, process::said, tools};
 
 use crate::Out;
 
@@ -33,7 +33,7 @@ pub fn programs(out: &Out) -> Result<Vec<(&'static str, PathBuf)>> {
         said(&mut build(target, &folder, &zig, &auditable, out)?)?;
         let built = folder.join(target).join("release/ipgc");
         let path = out.folder.join(format!("ipgc-linux-{platform}"));
-        fs::copy(&built, &path).map_err(Error::io(format!("copy {}", built.display())))?;
+        fs::copy(&built, &path)?;
         programs.push((platform, path));
     }
     Ok(programs)
@@ -55,7 +55,7 @@ fn build(target: &str, folder: &Path, zig: &Path, auditable: &Path, out: &Out) -
     let path = [zig.join("bin"), auditable.join("bin")]
         .into_iter()
         .chain(env::split_paths(&path));
-    let path = env::join_paths(path).map_err(|error| Error::Unsupported(error.to_string()))?;
+    let path = env::join_paths(path)?;
     command
         .env("PATH", path)
         .env("CARGO_ZIGBUILD_ZIG_PATH", zig.join("ziglang/zig"))
@@ -128,8 +128,7 @@ fn once(name: &str, pins: &Path, make: impl FnOnce(&Path) -> Result<String>) -> 
     if !folder.is_dir() {
         let partial = folder.with_extension(std::process::id().to_string());
         make(&partial)?;
-        fs::rename(&partial, &folder)
-            .map_err(Error::io(format!("rename {}", partial.display())))?;
+        fs::rename(&partial, &folder)?;
     }
     Ok(folder)
 }

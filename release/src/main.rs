@@ -113,12 +113,12 @@ fn build(folder: &Path) -> Result<PathBuf> {
 
 impl Out {
     fn new(folder: &Path) -> Result<Self> {
-        fs::create_dir_all(folder).map_err(Error::io(format!("create {}", folder.display())))?;
-        let folder = fs::canonicalize(folder).map_err(Error::io("find the folder"))?;
-        let mut inside = fs::read_dir(&folder).map_err(Error::io("read the folder"))?;
+        fs::create_dir_all(folder)?;
+        let folder = fs::canonicalize(folder)?;
+        let mut inside = fs::read_dir(&folder)?;
         if inside.next().is_some() {
             let why = format!("{} is not empty", folder.display());
-            return Err(Error::Unsupported(why));
+            return Err(Error::Other(why));
         }
         let git = |args: &[&str]| {
             let mut command = Command::new("git");
@@ -130,7 +130,7 @@ impl Out {
         };
         let epoch = epoch
             .parse()
-            .map_err(|_| Error::Unsupported(format!("SOURCE_DATE_EPOCH is no number: {epoch}")))?;
+            .map_err(|_| Error::Other(format!("SOURCE_DATE_EPOCH is no number: {epoch}")))?;
         let changed = git(&["status", "--porcelain"])?;
         if !changed.is_empty() {
             eprintln!("release: the tree has changes that are in no commit");
@@ -144,7 +144,7 @@ impl Out {
 
     fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf> {
         let path = self.folder.join(name);
-        fs::write(&path, bytes).map_err(Error::io(format!("write {}", path.display())))?;
+        fs::write(&path, bytes)?;
         Ok(path)
     }
 }

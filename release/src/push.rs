@@ -23,7 +23,7 @@ pub struct Place {
 impl Place {
     /// The image is pushed to `to`, and the chart to `charts/ipgc` beside it.
     pub fn parse(to: &str, key: Option<&str>) -> Result<Self> {
-        let refuse = |why: String| Err(Error::Unsupported(why));
+        let refuse = |why: String| Err(Error::Other(why));
         let Some((folder, _)) = to.rsplit_once('/') else {
             return refuse(format!("{to} is no image: write REGISTRY/NAME"));
         };
@@ -53,7 +53,7 @@ impl Place {
             && there != index
         {
             let why = format!("{image} exists with the digest {there}, and this one is {index}");
-            return Err(Error::Unsupported(why));
+            return Err(Error::Other(why));
         }
         said(
             self.crane()?
@@ -64,7 +64,7 @@ impl Place {
         let there = self.digest(&image)?;
         if there != index {
             let why = format!("{image} has the digest {there}, not {index}");
-            return Err(Error::Unsupported(why));
+            return Err(Error::Other(why));
         }
         println!("image {image}@{index}");
         let mut helm = Command::new(Tool::Helm.path_blocking()?);
@@ -93,7 +93,7 @@ impl Place {
         )?;
         let mut public = Command::new(Tool::Cosign.path_blocking()?);
         let public = said(public.args(["public-key", "--key", key]))?;
-        fs::write(folder.join("cosign.pub"), public).map_err(Error::io("write cosign.pub"))?;
+        fs::write(folder.join("cosign.pub"), public)?;
         let plain = self.plain.then_some("--allow-http-registry");
         for signed in [
             format!("{}@{index}", self.image),
@@ -134,11 +134,10 @@ impl Place {
 /// The digest of the image in a folder.
 fn index(folder: &Path) -> Result<String> {
     let path = folder.join("image/index.json");
-    let text = fs::read(&path).map_err(Error::io(format!("read {}", path.display())))?;
-    let index: Value = serde_json::from_slice(&text).map_err(Error::malformed("an index"))?;
+    let text = fs::read(&path)?;
+    let index: Value = serde_json::from_slice(&text)?;
     let digest = index["manifests"][0]["digest"].as_str();
-    let digest =
-        digest.ok_or_else(|| Error::Unsupported(format!("{} has no image", path.display())))?;
+    let digest = digest.ok_or_else(|| Error::Other(format!("{} has no image", path.display())))?;
     Ok(digest.to_owned())
 }
 

@@ -14,7 +14,7 @@ use super::{
     table::{Amount, Line, float},
 };
 use crate::{
-    Error, Result,
+    Result,
     ours::clean,
     process::{Process, tail, tied},
     rundir::RunDir,
@@ -87,20 +87,18 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
 }
 
 fn write(path: &Path, dump: Dump) -> Result<u64> {
-    let failed = || Error::io(format!("write {}", path.display()));
-    let file = File::create(path).map_err(failed())?;
+    let file = File::create(path)?;
     let mut output = BufWriter::with_capacity(1 << 20, file);
     let written = dump.write(&mut output).and_then(|()| output.flush());
     // Or the kernel would write it while it is read.
-    let written = written.and_then(|()| output.get_ref().sync_all());
-    written.map_err(failed())?;
-    let metadata = fs::metadata(path).map_err(failed())?;
+    written.and_then(|()| output.get_ref().sync_all())?;
+    let metadata = fs::metadata(path)?;
     Ok(metadata.len())
 }
 
 async fn audit(bench: &Bench, file: &Path, dir: &Path) -> Result<Cost> {
     let log = dir.join("audit.log");
-    fs::write(&log, "").map_err(Error::io("empty a log"))?;
+    fs::write(&log, "")?;
     let mut command = clean(tied(&bench.program));
     command.arg("audit").arg("-f").arg(file);
     let begun = Instant::now();

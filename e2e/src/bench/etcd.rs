@@ -11,7 +11,7 @@ use kube::{Client, Config};
 use tokio::time::sleep;
 
 use super::raw;
-use crate::{ControlPlane, Error, Result, access::base64};
+use crate::{ControlPlane, Result, access::base64};
 
 /// Puts in flight. More do not make etcd faster.
 const CONCURRENCY: usize = 16;
@@ -24,10 +24,10 @@ impl Etcd {
     /// The store of these servers.
     pub fn of(plane: &ControlPlane) -> Result<Self> {
         let url = plane.etcd_url();
-        let url = url.parse().map_err(Error::malformed(url))?;
+        let url = url.parse()?;
         let mut config = Config::new(url);
         config.default_retry = false;
-        let client = Client::try_from(config).map_err(Error::api("make a client for etcd"))?;
+        let client = Client::try_from(config)?;
         Ok(Self(client))
     }
 

@@ -23,7 +23,7 @@ use super::{
     table::{Amount, Line, Unit, float},
     watch,
 };
-use crate::{Namespace, Result};
+use crate::{Error, Namespace, Result};
 
 pub const NAME: &str = "one-large-pool";
 
@@ -144,7 +144,7 @@ async fn price(stage: &Stage, home: &Namespace, rows: usize, singles: usize) -> 
         }
         let used = server.cpu()?.saturating_sub(cpu);
         let own = used.saturating_sub(begun.elapsed().mul_f64(idle));
-        Result::Ok(own.div_f64(float(count as u64)))
+        Ok::<_, Error>(own.div_f64(float(count as u64)))
     };
     let half = singles / 2;
     let rest = half + (rows - singles) / BATCH * BATCH;

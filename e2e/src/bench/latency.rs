@@ -70,7 +70,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let client = stage.client("bench").await?;
     let watching = tokio::spawn(delays(client, population.clone(), tries, told));
     let unseen =
-        |error: &dyn std::error::Error| Error::Unsupported(format!("the bench's watches: {error}"));
+        |error: &dyn std::error::Error| Error::Other(format!("the bench's watches: {error}"));
     let begun = tokio::time::timeout(PATIENCE, seen).await;
     begun
         .map_err(|late| unseen(&late))?
@@ -175,7 +175,7 @@ async fn delays(
     let mut begun = Some(begun);
     while delays.len() < tries {
         let Some((at, change)) = all.try_next().await? else {
-            return Err(Error::Unsupported("the server ended a watch".into()));
+            return Err(Error::Other("the server ended a watch".into()));
         };
         match change {
             Change::Gone(object) => {

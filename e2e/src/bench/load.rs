@@ -15,7 +15,7 @@ use kube::Client;
 use tokio::sync::Semaphore;
 
 use super::{population::Population, raw, template};
-use crate::{Error, Result};
+use crate::Result;
 
 /// Connections of an even pace. On a server that cannot keep it, more of them would make it slower still.
 const CONNECTIONS: usize = 64;
@@ -65,8 +65,7 @@ impl Kubelet {
 
     /// Does it when a connection is free.
     async fn in_turn(&self, request: impl Future<Output = Result<()>>) -> Result<()> {
-        let turn = self.slots.acquire().await;
-        let _turn = turn.map_err(|error| Error::Unsupported(error.to_string()))?;
+        let _turn = self.slots.acquire().await?;
         request.await
     }
 
@@ -107,11 +106,11 @@ impl Kubelet {
             });
             // A failure is told now, not after a minute.
             while let Some(end) = ends.try_join_next() {
-                end.map_err(|error| Error::Unsupported(error.to_string()))??;
+                end??;
             }
         }
         while let Some(end) = ends.join_next().await {
-            end.map_err(|error| Error::Unsupported(error.to_string()))??;
+            end??;
         }
         Ok(Instant::now())
     }

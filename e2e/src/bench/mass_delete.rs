@@ -208,7 +208,7 @@ fn all_are_counted(ours: &Ours, population: &Population) -> Result<()> {
     let is_short = population.reservations && deleted < population.pods;
     if is_short || ours.count("patch", "ippools") == 0 {
         let why = format!("not all that ipgc did is in it: {}", ours.summary());
-        return Err(Error::malformed("the audit log")(why));
+        return Err(Error::Other(why));
     }
     Ok(())
 }

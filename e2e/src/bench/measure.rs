@@ -1,12 +1,10 @@
-//! The cost of a process, read from `/proc`, and the machine on which it was measured.
+//! The cost of a process, read from `/proc`.
 //!
 //! Memory that is in use is read from `smaps_rollup`, which is exact; the counters in `status` are summed
 //! up by the kernel in batches of pages. The peak is the kernel's own high-water mark, which can be set
 //! back, so that each phase has a peak of its own. Nothing here samples.
 
 use std::{fs, path::PathBuf, time::Duration};
-
-use serde::Serialize;
 
 use crate::{Error, Result, process::Process};
 
@@ -58,13 +56,13 @@ impl Meter {
     /// Sets the peak back to what is in memory now.
     pub fn reset_peak(&self) -> Result<()> {
         let path = self.place.join("clear_refs");
-        fs::write(&path, "5").map_err(Error::io(format!("write {}", path.display())))
+        Ok(fs::write(&path, "5")?)
     }
 
     /// Open file descriptors.
     pub fn descriptors(&self) -> Result<usize> {
         let path = self.place.join("fd");
-        let open = fs::read_dir(&path).map_err(Error::io(format!("read {}", path.display())))?;
+        let open = fs::read_dir(&path)?;
         Ok(open.count())
     }
 
@@ -80,67 +78,11 @@ impl Meter {
 
     fn read(&self, file: &str) -> Result<String> {
         let path = self.place.join(file);
-        fs::read_to_string(&path).map_err(Error::io(format!("read {}", path.display())))
+        Ok(fs::read_to_string(&path)?)
     }
 
     fn unreadable(&self, file: &str) -> Error {
         let path = self.place.join(file).display().to_string();
-        Error::malformed(path)("it does not look as on Linux")
-    }
-}
-
-/// The machine on which the figures were measured.
-#[derive(Clone, Debug, Serialize)]
-pub struct Machine {
-    /// The processor's name.
-    pub processor: String,
-    /// How many of its cores may be used.
-    pub cores: usize,
-    /// The machine's memory in bytes.
-    pub memory: u64,
-    /// The kernel's release.
-    pub kernel: String,
-}
-
-impl Machine {
-    /// This one.
-    pub fn this() -> Self {
-        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        let field = |text: &str, name: &str| {
-            let line = text.lines().find(|line| line.starts_with(name));
-            let value = line.and_then(|line| line.split_once(':'));
-            value.map(|(_, value)| value.trim().to_owned())
-        };
-        let memory = field(&read("/proc/meminfo"), "MemTotal").unwrap_or_default();
-        let kilobytes = memory.split(' ').next().and_then(|text| text.parse().ok());
-        Self {
-            processor: field(&read("/proc/cpuinfo"), "model name").unwrap_or_default(),
-            cores: std::thread::available_parallelism().map_or(1, usize::from),
-            memory: kilobytes.unwrap_or(0_u64) * 1024,
-            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[test]
-    fn this_process_has_used_some_of_both() {
-        let meter = Meter::own();
-        meter.reset_peak().unwrap();
-        let resident = meter.resident().unwrap();
-        let block = vec![1_u8; 64 << 20];
-        assert!(meter.resident().unwrap() >= resident + block.len() as u64);
-        drop(block);
-        assert!(meter.peak().unwrap() >= resident + (64 << 20));
-        assert!(meter.resident().unwrap() < resident + (32 << 20));
-        let cpu = meter.cpu().unwrap();
-        let begun = std::time::Instant::now();
-        while begun.elapsed() < Duration::from_millis(200) {}
-        assert!(meter.cpu().unwrap() >= cpu + Duration::from_millis(50));
-        assert!(Machine::this().memory > 0);
+        Error::Other(format!("{path} does not look as on Linux"))
     }
 }

@@ -14,7 +14,7 @@
 //!    ├ raw        requests as bytes
 //!    └ measure    memory and CPU of a process
 //!    │
-//!  table        lines with goals, printed and written as JSON
+//!  table        lines with goals
 //! ```
 //!
 //! Every ratio is to a figure of the same run: upstream's own loop, or a bare loop of requests against
@@ -46,19 +46,17 @@ pub(crate) mod watch;
 
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
     rc::Rc,
     time::Instant,
 };
 
 use futures::{FutureExt as _, future::LocalBoxFuture};
-use k8s_openapi::jiff::Timestamp;
 use tokio::sync::OnceCell;
 
-use crate::{Error, Result, ours};
-use measure::Machine;
+use crate::{Error, Result, ours, process::said};
 use stage::{Servers, Stage};
-use table::{Line, Report};
+use table::Line;
 use upstream_loop::Took;
 
 /// Arguments of `e2e bench`.
@@ -71,10 +69,6 @@ pub struct Args {
     /// Run this scene only; may be given several times
     #[arg(long = "scene", value_name = "NAME", value_parser = names())]
     scenes: Vec<String>,
-
-    /// Write the figures as JSON
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
 
     /// Have etcd wait for the disk at each write, as in a cluster: figures then are those of the disk, too
     #[arg(long)]
@@ -168,19 +162,13 @@ impl Bench {
 /// no end.
 pub async fn run(args: Args) -> Result<bool> {
     let program = if let Some(program) = args.program {
-        fs::canonicalize(&program).map_err(Error::io(format!("find {}", program.display())))?
+        fs::canonicalize(&program)?
     } else {
         eprintln!("building the static ipgc, which takes minutes the first time");
         ours::static_program().await?
     };
-    let mut report = Report {
-        date: Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        short: args.short,
-        machine: Machine::this(),
-        program: version(&program)?,
-        lines: Vec::new(),
-        broken: Vec::new(),
-    };
+    let version = said(std::process::Command::new(&program).arg("--version"))?;
+    let size = fs::metadata(&program)?.len();
     let bench = Bench {
         program,
         short: args.short,
@@ -189,6 +177,7 @@ pub async fn run(args: Args) -> Result<bool> {
         servers: OnceCell::new(),
         begun: Instant::now(),
     };
+    let (mut lines, mut broken) = (Vec::new(), Vec::new());
     for scene in SCENES {
         let asked = args.scenes.iter().any(|name| name == scene.name);
         let ordinary = args.scenes.is_empty() && (scene.is_short || !bench.short);
@@ -196,40 +185,21 @@ pub async fn run(args: Args) -> Result<bool> {
             continue;
         }
         match (scene.run)(&bench).await {
-            Ok(lines) => report.lines.extend(lines),
+            Ok(of_scene) => lines.extend(of_scene),
             Err(error) => {
                 bench.say(scene.name, format!("came to no end: {error}"));
-                // The logs of the servers are printed above.
-                let why = error.to_string();
-                let why = why.lines().next().unwrap_or_default().to_owned();
-                report.broken.push((scene.name, why));
+                broken.push(scene.name);
             }
         }
     }
     if bench.short {
-        report.judge_counts_only();
+        lines = lines.into_iter().map(Line::of_short_run).collect();
     }
-    println!("{}", report.head());
-    println!("{}", report.table());
-    if let Some(path) = &args.json {
-        let text = serde_json::to_string_pretty(&report).map_err(Error::malformed("the report"))?;
-        fs::write(path, text + "\n").map_err(Error::io(format!("write {}", path.display())))?;
+    println!("{}, {size} bytes", version.trim());
+    println!("{}", table::table(&lines));
+    let failed = bench.short && lines.iter().any(|line| line.pass() == Some(false));
+    for scene in &broken {
+        println!("{scene}: came to no end, as told above");
     }
-    Ok(report.broken.is_empty() && (!bench.short || report.counts_hold()))
-}
-
-/// The version that the binary prints, and its size.
-fn version(program: &Path) -> Result<String> {
-    let said = std::process::Command::new(program)
-        .arg("--version")
-        .output()
-        .map_err(Error::io(format!("start {}", program.display())))?;
-    let said = String::from_utf8_lossy(&said.stdout);
-    Ok(format!("{}, {} bytes", said.trim(), size_of(program)?))
-}
-
-fn size_of(program: &Path) -> Result<u64> {
-    let metadata = program.metadata();
-    let metadata = metadata.map_err(Error::io(format!("look at {}", program.display())))?;
-    Ok(metadata.len())
+    Ok(broken.is_empty() && !failed)
 }

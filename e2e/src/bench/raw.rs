@@ -9,7 +9,7 @@ use http::{
 use kube::{Client, Resource, client::Body, core::Status};
 use serde_json::{Value, json};
 
-use crate::{Error, Result};
+use crate::Result;
 
 /// Asks for metadata in place of an object.
 pub const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
@@ -36,9 +36,8 @@ async fn send(
     content_type: &str,
     body: Vec<u8>,
 ) -> Result<String> {
-    let what = format!("{method} {path}");
     let request = request(method, path, accept, content_type, body)?;
-    client.request_text(request).await.map_err(Error::api(what))
+    Ok(client.request_text(request).await?)
 }
 
 fn request<B>(
@@ -48,13 +47,12 @@ fn request<B>(
     content_type: &str,
     body: B,
 ) -> Result<Request<B>> {
-    Request::builder()
+    Ok(Request::builder()
         .method(method)
         .uri(path)
         .header(ACCEPT, accept)
         .header(CONTENT_TYPE, content_type)
-        .body(body)
-        .map_err(Error::malformed(path))
+        .body(body)?)
 }
 
 /// Sends a change and does not look at the answer but for its status. As a kubelet it takes answers in
@@ -66,20 +64,17 @@ pub async fn tell(
     content_type: &str,
     body: Vec<u8>,
 ) -> Result<()> {
-    let what = format!("{method} {path}");
     let accept = "application/vnd.kubernetes.protobuf";
     let request = request(method, path, accept, content_type, Body::from(body))?;
-    let answer = client.send(request).await;
-    let answer = answer.map_err(Error::api(&*what))?;
+    let answer = client.send(request).await?;
     let code = answer.status().as_u16();
     // To its end, or the connection is of no use to the next request.
-    let rest = answer.into_body().collect_bytes().await;
-    rest.map_err(Error::api(&*what))?;
+    answer.into_body().collect_bytes().await?;
     if code < 300 {
         return Ok(());
     }
     let status = Status::failure("a refusal in protobuf", "").with_code(code);
-    Err(Error::api(what)(kube::Error::Api(status.boxed())))
+    Err(kube::Error::Api(status.boxed()).into())
 }
 
 /// GET.
@@ -89,7 +84,7 @@ pub async fn get(client: &Client, path: &str) -> Result<String> {
 
 /// GET, and the JSON of the answer.
 pub async fn read(client: &Client, path: &str) -> Result<Value> {
-    parse(path, &get(client, path).await?)
+    Ok(serde_json::from_str(&get(client, path).await?)?)
 }
 
 /// POST, and the answer's text.
@@ -100,7 +95,7 @@ pub async fn post(client: &Client, path: &str, body: Vec<u8>) -> Result<String> 
 /// POST of an object, and the object as the server stored it.
 pub async fn create(client: &Client, path: &str, object: &Value) -> Result<Value> {
     let body = object.to_string().into_bytes();
-    parse(path, &post(client, path, body).await?)
+    Ok(serde_json::from_str(&post(client, path, body).await?)?)
 }
 
 /// PATCH of a kind such as `strategic-merge-patch`, and the answer's text.
@@ -131,9 +126,4 @@ pub const NOW: &[u8] =
 pub async fn delete(client: &Client, path: &str) -> Result<()> {
     send(client, Method::DELETE, path, JSON, JSON, NOW.to_vec()).await?;
     Ok(())
-}
-
-/// JSON from an answer.
-pub fn parse(what: &str, text: &str) -> Result<Value> {
-    serde_json::from_str(text).map_err(Error::malformed(what))
 }

@@ -29,9 +29,7 @@ impl Ours {
         let mut requests = audit.since(mark)?;
         // It renews its Lease at the least. No request at all would meet every goal.
         if !requests.iter().any(Self::is_ours) {
-            return Err(Error::malformed("the audit log")(format!(
-                "no request of {AGENT}"
-            )));
+            return Err(Error::Other(format!("no request of {AGENT}")));
         }
         let is_own_lease =
             |request: &Request| request.resource == "leases" && request.namespace == "ipgc-system";

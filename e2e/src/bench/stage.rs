@@ -142,8 +142,7 @@ impl Stage {
     ) -> Result<Collector> {
         let begun = Timestamp::now();
         // As the manifests run it, on a port that is free.
-        let admin = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
-        let admin = admin.map_err(Error::io("find a port"))?;
+        let admin = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr())?;
         let settings = [
             ("LEADER_ELECT", "true"),
             ("LEASE_NAMESPACE", NAMESPACE),
@@ -182,7 +181,7 @@ impl Counted {
         let words = format!("counted name=\"{name}\" value=");
         let value = self.0.split(&words).nth(1).unwrap_or_default();
         let value = value.split_whitespace().next().unwrap_or_default();
-        value.parse().map_err(Error::malformed(name))
+        Ok(value.parse()?)
     }
 }
 
@@ -203,8 +202,8 @@ impl Collector {
     /// Reads its metrics, as Prometheus does.
     pub async fn scrape(&self) -> Result<String> {
         let url = format!("http://{}", self.admin);
-        let config = Config::new(url.parse().map_err(Error::malformed(url))?);
-        let client = Client::try_from(config).map_err(Error::api("make a client for ipgc"))?;
+        let config = Config::new(url.parse()?);
+        let client = Client::try_from(config)?;
         raw::get(&client, "/metrics").await
     }
 
@@ -212,7 +211,7 @@ impl Collector {
     pub async fn ready(&self) -> Result<Duration> {
         let line = self.line(": ready", 1).await?;
         let stamp = line.split_whitespace().next().unwrap_or_default();
-        let time: Timestamp = stamp.parse().map_err(Error::malformed(line))?;
+        let time: Timestamp = stamp.parse()?;
         Ok(Duration::try_from(time.duration_since(self.begun)).unwrap_or_default())
     }
 
@@ -290,6 +289,6 @@ impl Collector {
 
     fn log(&self) -> Result<String> {
         let path = self.process.process().log();
-        fs::read_to_string(path).map_err(Error::io(format!("read {}", path.display())))
+        Ok(fs::read_to_string(path)?)
     }
 }

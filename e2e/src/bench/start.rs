@@ -3,7 +3,6 @@
 use super::{
     Bench,
     population::Population,
-    size_of,
     table::{Amount, Line},
 };
 use crate::Result;
@@ -35,7 +34,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     }
     stage.stop().await?;
     let line = |what: String, ours| Line::new(NAME, what, ours);
-    let size = Amount::bytes(size_of(&bench.program)?);
+    let size = Amount::bytes(bench.program.metadata()?.len());
     Ok(vec![
         line(
             format!("{pods} pods: start to ready, slowest of {STARTS}"),

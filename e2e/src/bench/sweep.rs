@@ -62,7 +62,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let expected = population.interfaces * orphans;
     // Nobody saw these pods, and they had ten interfaces: their rows wait for nodes.
     if !swept.contains(&format!(" unfenced={expected} ")) {
-        return Err(Error::Unsupported(format!(
+        return Err(Error::Other(format!(
             "not {expected} rows that wait for nodes were found: {swept}"
         )));
     }

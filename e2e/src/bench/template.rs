@@ -65,7 +65,7 @@ impl Template {
             metadata.remove("resourceVersion");
         }
         let uid = metadata["uid"].as_str().map(str::to_owned);
-        let uid = uid.ok_or_else(|| Error::malformed("an object")("it has no uid"))?;
+        let uid = uid.ok_or_else(|| Error::Other("an object has no uid".into()))?;
         let text = object.to_string();
         Ok(Self { text, uid })
     }
@@ -292,34 +292,4 @@ pub fn uid() -> String {
     let hex = format!("{bits:032x}");
     let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &hex[part]);
     parts.join("-")
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[test]
-    fn a_copy_has_its_own_names_and_uid() {
-        let object = json!({
-            "metadata": {"name": NAME, "uid": "8f14e45f-ceea-467f-a9c3-1f2e3d4c5b6a", "resourceVersion": "7"},
-            "status": STATUS_LIST, "list": NETWORK_LIST, "node": NODE,
-        });
-        let template = Template::of(object).unwrap();
-        let population = Population::new("bench", 10);
-        let copy =
-            |pod| -> Value { serde_json::from_str(&template.pod(&population, pod)).unwrap() };
-        let (third, fourth) = (copy(3), copy(4));
-        assert_eq!(third["metadata"]["name"], population.pod(3));
-        assert_eq!(third["status"], population.network_status(3));
-        assert_ne!(third["metadata"]["uid"], fourth["metadata"]["uid"]);
-        assert_eq!(third["metadata"].get("resourceVersion"), None);
-        let uid = third["metadata"]["uid"].as_str().unwrap();
-        let parts: Vec<_> = uid.split('-').map(str::len).collect();
-        assert_eq!(parts, [8, 4, 4, 4, 12], "{uid}");
-        assert!(
-            uid[14..].starts_with('4') && uid[19..].starts_with(['8', '9', 'a', 'b']),
-            "{uid}"
-        );
-    }
 }

@@ -71,13 +71,11 @@ pub async fn changes(
     let what = format!("watch {path}");
     let request = Request::get(format!("{path}?watch=true&timeoutSeconds=7200"))
         .header(ACCEPT, accept)
-        .body(Vec::new())
-        .map_err(Error::malformed(&*what))?;
-    let events = client.request_events::<Object>(request).await;
-    let events = events.map_err(Error::api(&*what))?;
+        .body(Vec::new())?;
+    let events = client.request_events::<Object>(request).await?;
     Ok(events.map(move |event| {
         let now = Instant::now();
-        let why = match event.map_err(Error::api(&*what))? {
+        let why = match event? {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                 return Ok((now, Change::Is(object)));
             }
@@ -86,7 +84,7 @@ pub async fn changes(
             WatchEvent::Bookmark(_) => "a bookmark".into(),
             WatchEvent::Error(status) => status.message,
         };
-        Err(Error::malformed(&*what)(why))
+        Err(Error::Other(format!("{what}: {why}")))
     }))
 }
 
@@ -98,7 +96,7 @@ impl Emptied {
     pub async fn within(mut self, after: Duration) -> Result<Instant> {
         match tokio::time::timeout(after, &mut self.0).await {
             Ok(Ok(done)) => done,
-            Ok(Err(error)) => Err(Error::Unsupported(error.to_string())),
+            Ok(Err(error)) => Err(error.into()),
             Err(_) => Err(late(after)),
         }
     }
@@ -151,7 +149,7 @@ pub async fn emptied<K: Resource<DynamicType = ()>>(
                 return Ok(at);
             }
         }
-        Err(Error::Unsupported(format!("the server ended {path}")))
+        Err(Error::Other(format!("the server ended {path}")))
     });
     let emptied = Emptied(task);
     match tokio::time::timeout(PATIENCE, seen).await {

@@ -59,19 +59,11 @@ impl Addresses {
     /// all are chosen, so they differ.
     pub(super) fn free(api_server: Option<u16>) -> Result<Self> {
         let bind = |port: u16| {
-            let what = match port {
-                0 => "find a free port".to_owned(),
-                port => format!("take port {port} of 127.0.0.1 for the API server"),
-            };
-            TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(Error::io(what))
+            TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+                .map_err(|error| Error::Other(format!("port {port} of 127.0.0.1: {error}")))
         };
         let held = [bind(0)?, bind(0)?, bind(api_server.unwrap_or(0))?];
-        let port = |index: usize| {
-            held[index]
-                .local_addr()
-                .map(|address| address.port())
-                .map_err(Error::io("read a port"))
-        };
+        let port = |index: usize| Ok::<_, Error>(held[index].local_addr()?.port());
         Ok(Self {
             etcd: port(0)?,
             etcd_peers: port(1)?,
@@ -158,10 +150,11 @@ const P256_PUBLIC_KEY: [u8; 26] = [
 fn signing_key() -> Result<(String, String)> {
     let random = SystemRandom::new();
     let algorithm = &ECDSA_P256_SHA256_ASN1_SIGNING;
+    // ring's errors are no errors of the standard library.
     let private = EcdsaKeyPair::generate_pkcs8(algorithm, &random)
-        .map_err(Error::malformed("a signing key"))?;
+        .map_err(|error| Error::Other(error.to_string()))?;
     let pair = EcdsaKeyPair::from_pkcs8(algorithm, private.as_ref(), &random)
-        .map_err(Error::malformed("a signing key"))?;
+        .map_err(|error| Error::Other(error.to_string()))?;
     let public = [&P256_PUBLIC_KEY, pair.public_key().as_ref()].concat();
     Ok((
         pem::encode(&pem::Pem::new("PRIVATE KEY", private.as_ref())),
@@ -288,7 +281,7 @@ pub(super) async fn ca(
 pub(super) async fn controllers_begun(manager: &Process, deadline: Duration) -> Result<()> {
     let waited = wait::until("the controllers to run", deadline, || async move {
         manager.still_up()?;
-        let text = fs::read_to_string(manager.log()).map_err(Error::io("read a log"))?;
+        let text = fs::read_to_string(manager.log())?;
         Ok(if text.contains("Caches are synced") {
             Probe::Done(())
         } else {

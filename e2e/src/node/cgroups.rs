@@ -37,16 +37,14 @@ impl Cgroups {
         );
         for hierarchy in &hierarchies {
             let folder = hierarchy.join(&name);
-            fs::create_dir_all(&folder)
-                .map_err(Error::io(format!("create the cgroup {}", folder.display())))?;
+            fs::create_dir_all(&folder)?;
             // In the old hierarchy of processors a new folder may use none until it is told.
             for setting in ["cpuset.cpus", "cpuset.mems"] {
                 if let Ok(text) = fs::read_to_string(hierarchy.join(setting))
                     && !text.trim().is_empty()
                     && hierarchy.ends_with("cpuset")
                 {
-                    fs::write(folder.join(setting), text)
-                        .map_err(Error::io(format!("set {setting}")))?;
+                    fs::write(folder.join(setting), text)?;
                 }
             }
         }
@@ -100,15 +98,15 @@ pub(super) fn hierarchies() -> Result<Vec<PathBuf>> {
         return Ok(vec![ROOT.into()]);
     }
     let mut all = Vec::new();
-    for entry in fs::read_dir(ROOT).map_err(Error::io(format!("read {ROOT}")))? {
-        let path = entry.map_err(Error::io(format!("read {ROOT}")))?.path();
+    for entry in fs::read_dir(ROOT)? {
+        let path = entry?.path();
         // `cpu,cpuacct` has links of both names; a folder where nothing is mounted has no such file.
         if path.join("cgroup.procs").is_file() && !path.is_symlink() {
             all.push(path);
         }
     }
     if all.is_empty() {
-        return Err(Error::Unsupported(format!(
+        return Err(Error::Other(format!(
             "no cgroups are mounted at {ROOT}; the kubelet needs them"
         )));
     }

@@ -92,8 +92,7 @@ impl Detector {
                         looks.fetch_add(1, Ordering::Relaxed);
                         thread::sleep(PERIOD);
                     }
-                })
-                .map_err(Error::io("start a thread"))?
+                })?
         };
         let audit = tier.plane().audit();
         Ok(Self {
@@ -144,19 +143,17 @@ impl Detector {
         };
         let age = looked.map(|looked| Timestamp::now().duration_since(looked).unsigned_abs());
         if let Some(age) = age.filter(|age| *age > BLIND) {
-            return Err(Error::Unsupported(format!(
+            return Err(Error::Other(format!(
                 "the detector is blind: it looked {age:?} ago"
             )));
         }
         if let Some(failure) = failure {
-            return Err(Error::Unsupported(format!(
-                "the detector is blind: {failure}"
-            )));
+            return Err(Error::Other(format!("the detector is blind: {failure}")));
         }
         for double in &doubles {
             let ours = frees.iter().find(|free| double.is_made_by(free));
             if let Some(free) = ours {
-                return Err(Error::Unsupported(format!(
+                return Err(Error::Other(format!(
                     "{} is doubled after a free of ours:\n{}",
                     double.address,
                     self.timeline(double.address, &frees, Some(free))
@@ -169,7 +166,7 @@ impl Detector {
             let mut holdings = holdings.into_iter().flatten();
             let answering = holdings.find(|holding| holding.is_wronged_by(free));
             if let Some(holding) = answering {
-                return Err(Error::Unsupported(format!(
+                return Err(Error::Other(format!(
                     "{} was freed while {holding:?} answered:\n{}",
                     free.address,
                     self.timeline(free.address, &frees, Some(free))
@@ -248,7 +245,7 @@ fn look(nodes: &[Arc<Machine>], seen: &Mutex<Seen>) {
                     let name = entry.file_name().to_string_lossy().into_owned();
                     found.push((node.name(), root.clone(), name, addresses));
                 }
-                Err(Error::Io { source, .. }) if coming_or_going(&source) => {}
+                Err(error) if error.io().is_some_and(coming_or_going) => {}
                 Err(error) => failure = Some(format!("{}: {error}", path.display())),
             }
         }
@@ -317,10 +314,7 @@ fn look(nodes: &[Arc<Machine>], seen: &Mutex<Seen>) {
 /// The addresses of a namespace, but for those that every one has. Moves the thread into it.
 fn addresses(namespace: &Path) -> Result<BTreeSet<IpAddr>> {
     enter_network(namespace)?;
-    let read = |name: &str| {
-        let path = format!("/proc/thread-self/net/{name}");
-        fs::read_to_string(&path).map_err(Error::io(format!("read {path}")))
-    };
+    let read = |name: &str| fs::read_to_string(format!("/proc/thread-self/net/{name}"));
     let mut found = BTreeSet::new();
     // The routing table of what is local: an address on one line, `/32 host LOCAL` on the next.
     let table = read("fib_trie")?;
@@ -338,7 +332,7 @@ fn addresses(namespace: &Path) -> Result<BTreeSet<IpAddr>> {
     }
     let table = match read("if_inet6") {
         // No IPv6 in this kernel.
-        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         table => table?,
     };
     // 32 hex digits without colons, then index, prefix, scope, flags, device.

@@ -59,16 +59,12 @@ pub(super) async fn follow(
     let pools = pools::all(client);
     let (pools, parameters) = (&pools, &ListParams::default());
     // A scenario may be restarting the server.
-    let all = wait::patiently(RESTART, || async move {
-        let all = pools.list(parameters).await;
-        all.map_err(Error::api("list pools"))
-    })
-    .await?;
+    let all = wait::patiently(RESTART, || async move { Ok(pools.list(parameters).await?) }).await?;
     for pool in all {
         let key = (pool.namespace().unwrap_or_default(), pool.name_any());
         let range = pool.data["spec"]["range"].as_str().unwrap_or_default();
-        let range =
-            Range::parse(range).map_err(|_| malformed("a pool", format!("range {range:?}")))?;
+        let range = Range::parse(range)
+            .map_err(|_| Error::Other(format!("a pool has the range {range:?}")))?;
         ranges.insert(key, range);
     }
     let mut frees = Vec::new();
@@ -76,11 +72,8 @@ pub(super) async fn follow(
         let key = (patch.namespace.clone(), patch.name.clone());
         let range = ranges
             .get(&key)
-            .ok_or_else(|| malformed("a patch", format!("of the unknown pool {key:?}")))?;
-        let at = patch
-            .answered
-            .parse()
-            .map_err(Error::malformed("a time of the audit log"))?;
+            .ok_or_else(|| Error::Other(format!("a patch of the unknown pool {key:?}")))?;
+        let at = patch.answered.parse()?;
         let operations = patch.body.as_array().cloned().unwrap_or_default();
         let of = |op: &'static str| {
             operations
@@ -95,7 +88,7 @@ pub(super) async fn follow(
         for (key, _) in of("remove") {
             let address = Offset::parse(key)
                 .and_then(|offset| range.address_at(offset))
-                .ok_or_else(|| malformed("a patch", format!("it removes {key:?}")))?;
+                .ok_or_else(|| Error::Other(format!("a patch removes {key:?}")))?;
             let row = tested.get(key).copied().cloned().unwrap_or_default();
             let pool = format!("{}/{}", patch.namespace, patch.name);
             frees.push(Free {
@@ -107,11 +100,4 @@ pub(super) async fn follow(
         }
     }
     Ok((frees, mark))
-}
-
-fn malformed(what: &str, why: String) -> Error {
-    Error::Malformed {
-        what: what.to_owned(),
-        why,
-    }
 }

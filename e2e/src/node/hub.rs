@@ -25,7 +25,7 @@ use super::{
     namespaces::{Kind, Namespaces},
     proxy::Proxy,
 };
-use crate::{Error, Result, process::lock};
+use crate::{Result, process::lock};
 
 /// The cluster address of the API server: the first one of the service range.
 pub const API_SERVER: SocketAddr =
@@ -94,8 +94,7 @@ impl Hub {
 
     /// Leads an address of the hub to a port of loopback.
     pub fn forward(&self, address: SocketAddr, port: u16) -> Result<()> {
-        let socket = TcpListener::from_std(self.namespaces.listen(address)?)
-            .map_err(Error::io("serve a socket"))?;
+        let socket = TcpListener::from_std(self.namespaces.listen(address)?)?;
         let forwarder = tokio::spawn(forward(socket, port));
         lock(&self.forwarders).push(forwarder);
         Ok(())

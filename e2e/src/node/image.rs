@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::json;
 
-use crate::{Error, Result, oci, process::success, tools};
+use crate::{Result, oci, process::success, tools};
 
 /// Sandbox and workload of the tier. Its source is in `e2e/tools/pause`.
 pub const PAUSE: &str = "e2e.ipgc.dev/pause:1";
@@ -25,8 +25,7 @@ pub(super) async fn pause(folder: &Path) -> Result<PathBuf> {
             .arg(&target)
             .arg(tools::source("pause").join("pause.c"))
             .stdin(Stdio::null())
-            .output()
-            .map_err(Error::io("start cc"))?;
+            .output()?;
         success("cc -static (Debian: gcc, libc6-dev)", answer)?;
         Ok(target)
     })
@@ -48,11 +47,9 @@ pub(super) fn archive(image: &str, name: &str, program: &Path, target: &Path) ->
         created: 0,
     };
     oci::layout(&folder, &content, &[(architecture, program)])?;
-    let file =
-        fs::File::create(target).map_err(Error::io(format!("write {}", target.display())))?;
+    let file = fs::File::create(target)?;
     let mut archive = tar::Builder::new(file);
-    archive
+    Ok(archive
         .append_dir_all(".", &folder)
-        .and_then(|()| archive.finish())
-        .map_err(Error::io(format!("write {}", target.display())))
+        .and_then(|()| archive.finish())?)
 }

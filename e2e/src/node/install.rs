@@ -44,10 +44,7 @@ impl Tier {
     pub async fn ipgc_ready(&self) -> Result<()> {
         let api: &Api<Deployment> = &Api::namespaced(self.plane().admin().await?, NAMESPACE);
         let waited = wait::until("ipgc's replicas to be ready", START, || async move {
-            let deployment = api
-                .get("ipgc")
-                .await
-                .map_err(Error::api("get ipgc's Deployment"))?;
+            let deployment = api.get("ipgc").await?;
             let wanted = deployment.spec.and_then(|spec| spec.replicas);
             let status = deployment.status.unwrap_or_default();
             Ok(
@@ -63,10 +60,7 @@ impl Tier {
         })
         .await;
         match waited {
-            Err(error) => Err(Error::Unsupported(format!(
-                "{error}\n{}",
-                self.ipgc_logs()?
-            ))),
+            Err(error) => Err(Error::Other(format!("{error}\n{}", self.ipgc_logs()?))),
             Ok(()) => Ok(()),
         }
     }
@@ -74,10 +68,7 @@ impl Tier {
     /// The pods of ipgc that are there.
     pub async fn ipgc_pods(&self) -> Result<Vec<Pod>> {
         let api: Api<Pod> = Api::namespaced(self.plane().admin().await?, NAMESPACE);
-        let pods = api
-            .list(&ListParams::default())
-            .await
-            .map_err(Error::api("list ipgc's pods"))?;
+        let pods = api.list(&ListParams::default()).await?;
         Ok(pods.items)
     }
 
@@ -108,8 +99,8 @@ impl Tier {
                 continue;
             };
             let pods = namespaces.path("/var/log/pods");
-            for pod in fs::read_dir(&pods).map_err(Error::io(format!("read {}", pods.display())))? {
-                let pod = pod.map_err(Error::io("read a folder"))?;
+            for pod in fs::read_dir(&pods)? {
+                let pod = pod?;
                 if !pod.file_name().to_string_lossy().starts_with(NAMESPACE) {
                     continue;
                 }

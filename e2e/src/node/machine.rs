@@ -127,7 +127,7 @@ impl Machine {
         let folder = parts.plane.dir().join(&name);
         for part in FOLDERS {
             let part = folder.join(part);
-            fs::create_dir_all(&part).map_err(Error::io(format!("create {}", part.display())))?;
+            fs::create_dir_all(&part)?;
         }
         let machine = Self {
             kubelet: Mutex::new(None),
@@ -198,7 +198,7 @@ impl Machine {
     /// Its namespaces, unless it is powered off.
     pub fn namespaces(&self) -> Result<Arc<Namespaces>> {
         let namespaces = lock(&self.namespaces).clone();
-        namespaces.ok_or_else(|| Error::Unsupported(format!("{} is powered off", self.name)))
+        namespaces.ok_or_else(|| Error::Other(format!("{} is powered off", self.name)))
     }
 
     /// Writes all configuration.
@@ -263,8 +263,7 @@ impl Machine {
     pub fn write(&self, inside: &str, text: &str) -> Result<()> {
         let path = self.namespaces()?.path(inside);
         if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)
-                .map_err(Error::io(format!("create {}", folder.display())))?;
+            fs::create_dir_all(folder)?;
         }
         write_private(&path, text.as_bytes())
     }
@@ -306,8 +305,7 @@ impl Machine {
     /// Imports the archive of an image.
     pub async fn import(&self, archive: &Path) -> Result<()> {
         let name = archive.file_name().unwrap_or_default();
-        fs::copy(archive, self.folder.join("images").join(name))
-            .map_err(Error::io(format!("copy {}", archive.display())))?;
+        fs::copy(archive, self.folder.join("images").join(name))?;
         let mut command = self.command("ctr")?;
         command
             .args(["--namespace=k8s.io", "image", "import"])
@@ -364,10 +362,7 @@ impl Machine {
             START,
             || async move {
                 self.still_up()?;
-                let node = api
-                    .get_opt(&self.name)
-                    .await
-                    .map_err(Error::api("get a node"))?;
+                let node = api.get_opt(&self.name).await?;
                 let conditions = node
                     .and_then(|node| node.status?.conditions)
                     .unwrap_or_default();

@@ -167,7 +167,7 @@ impl Namespaces {
                 act()
             });
             inside.join().unwrap_or_else(|_| {
-                Err(Error::Unsupported(
+                Err(Error::Other(
                     "a thread in a network namespace panicked".into(),
                 ))
             })
@@ -177,11 +177,8 @@ impl Namespaces {
     /// A socket that listens in the network namespace, and is served from here.
     pub fn listen(&self, address: SocketAddr) -> Result<TcpListener> {
         self.in_network(|| {
-            let socket = TcpListener::bind(address)
-                .map_err(Error::io(format!("listen on {address} in a namespace")))?;
-            socket
-                .set_nonblocking(true)
-                .map_err(Error::io("set up a socket"))?;
+            let socket = TcpListener::bind(address)?;
+            socket.set_nonblocking(true)?;
             Ok(socket)
         })
     }
@@ -268,9 +265,9 @@ impl Inside {
 
 /// Moves the calling thread into a network namespace, for good.
 pub(super) fn enter_network(path: &Path) -> Result<()> {
-    let file = fs::File::open(path).map_err(Error::io(format!("open {}", path.display())))?;
-    move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
-        .map_err(|errno| Error::io("enter a network namespace")(errno.into()))
+    let file = fs::File::open(path)?;
+    move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
+    Ok(())
 }
 
 /// Runs a command to its end and returns what it printed.
@@ -283,14 +280,11 @@ pub(super) async fn run(what: &str, command: Command) -> Result<String> {
 /// The only child of a process.
 fn child_of(pid: u32) -> Result<u32> {
     let path = format!("/proc/{pid}/task/{pid}/children");
-    let text = fs::read_to_string(&path).map_err(Error::io(format!("read {path}")))?;
+    let text = fs::read_to_string(&path)?;
     text.split_whitespace()
         .next()
         .and_then(|word| word.parse().ok())
-        .ok_or_else(|| Error::Malformed {
-            what: path,
-            why: "no child is there".into(),
-        })
+        .ok_or_else(|| Error::Other(format!("{path}: no child is there")))
 }
 
 fn alive(pid: u32) -> bool {
@@ -305,7 +299,7 @@ fn alive(pid: u32) -> bool {
 
 fn signal(pid: u32, signal: Signal) -> Result<()> {
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
-        return Err(Error::Unsupported(format!("{pid} is no process id")));
+        return Err(Error::Other(format!("{pid} is no process id")));
     };
-    kill_process(pid, signal).map_err(|errno| Error::io("send a signal")(errno.into()))
+    Ok(kill_process(pid, signal)?)
 }

@@ -73,12 +73,12 @@ pub(super) async fn unpacked() -> Result<PathBuf> {
 fn unpack(target: &Path) -> Result<()> {
     let fresh = target.with_extension("new");
     fs::remove_dir_all(&fresh).ok();
-    fs::create_dir_all(&fresh).map_err(Error::io(format!("create {}", fresh.display())))?;
+    fs::create_dir_all(&fresh)?;
     let mut download = vec!["download", "-qq"];
     download.extend(UNPACKED);
     apt(&download, &fresh)?;
-    for entry in fs::read_dir(&fresh).map_err(Error::io("read a folder"))? {
-        let package = entry.map_err(Error::io("read a folder"))?.path();
+    for entry in fs::read_dir(&fresh)? {
+        let package = entry?.path();
         if package
             .extension()
             .is_some_and(|extension| extension == "deb")
@@ -86,25 +86,25 @@ fn unpack(target: &Path) -> Result<()> {
             let mut command = tied("dpkg-deb");
             command.arg("--extract").arg(&package).arg(&fresh);
             said(&mut command)?;
-            fs::remove_file(&package).map_err(Error::io("remove a package"))?;
+            fs::remove_file(&package)?;
         }
     }
     if !whole(&fresh) {
-        return Err(Error::Unsupported(format!(
+        return Err(Error::Other(format!(
             "the packages {} of this release lack one of {}",
             UNPACKED.join(", "),
             PROGRAMS.join(", ")
         )));
     }
     fs::remove_dir_all(target).ok();
-    fs::rename(&fresh, target).map_err(Error::io(format!("create {}", target.display())))
+    Ok(fs::rename(&fresh, target)?)
 }
 
 /// `apt-get` with these words; its lists are fetched anew if it fails.
 fn apt(words: &[&str], folder: &Path) -> Result<()> {
     let names = words.join(" ");
     if !on_path("apt-get") || !on_path("dpkg-deb") {
-        return Err(Error::Unsupported(format!(
+        return Err(Error::Other(format!(
             "the node tier takes containerd, runc and the CNI plugins from Debian packages, and there is \
              no apt-get here (wanted: apt-get {names})"
         )));
@@ -123,7 +123,7 @@ fn apt(words: &[&str], folder: &Path) -> Result<()> {
     let updated = call(&["update", "-qq"]);
     match (call(words), updated) {
         (Ok(_), _) => Ok(()),
-        (Err(error), Ok(_)) | (Err(_), Err(error)) => Err(Error::Unsupported(format!(
+        (Err(error), Ok(_)) | (Err(_), Err(error)) => Err(Error::Other(format!(
             "cannot be had: apt-get {names}: {}",
             error.to_string().replace('\n', " ")
         ))),
@@ -150,18 +150,4 @@ fn release() -> String {
         .find_map(|line| line.strip_prefix("VERSION_CODENAME="))
         .unwrap_or("unknown");
     name.trim_matches('"').to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[test]
-    fn a_package_that_cannot_be_had_is_named_in_one_line() {
-        let words = ["download", "-qq", "no-such-package-of-ipgc"];
-        let error = apt(&words, &std::env::temp_dir()).unwrap_err().to_string();
-        assert!(error.contains("no-such-package-of-ipgc"), "{error}");
-        assert_eq!(error.lines().count(), 1, "{error}");
-    }
 }

@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use super::namespaces::enter_network;
-use crate::{Error, Result, access::write_private};
+use crate::{Result, access::write_private};
 
 /// The longest head of a request that is read.
 const HEAD: usize = 4096;
@@ -55,29 +55,23 @@ impl Proxy {
     /// Serves the socket of `folder` from within a network namespace.
     pub(super) fn start(folder: &Path, network: PathBuf) -> Result<Self> {
         let path = socket(folder);
-        let listener =
-            StdListener::bind(&path).map_err(Error::io(format!("listen on {}", path.display())))?;
-        listener
-            .set_nonblocking(true)
-            .map_err(Error::io("set up a socket"))?;
+        let listener = StdListener::bind(&path)?;
+        listener.set_nonblocking(true)?;
         let (stop, stopped) = oneshot::channel();
-        let thread = thread::Builder::new()
-            .name("proxy".into())
-            .spawn(move || {
-                // A failure here shows as a connection that is not made.
-                let runtime = tokio::runtime::Builder::new_current_thread()
-                    .enable_all()
-                    .build();
-                if let (Ok(()), Ok(runtime)) = (enter_network(&network), runtime) {
-                    runtime.block_on(async {
-                        tokio::select! {
-                            () = serve(listener) => {}
-                            _ = stopped => {}
-                        }
-                    });
-                }
-            })
-            .map_err(Error::io("start a thread"))?;
+        let thread = thread::Builder::new().name("proxy".into()).spawn(move || {
+            // A failure here shows as a connection that is not made.
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build();
+            if let (Ok(()), Ok(runtime)) = (enter_network(&network), runtime) {
+                runtime.block_on(async {
+                    tokio::select! {
+                        () = serve(listener) => {}
+                        _ = stopped => {}
+                    }
+                });
+            }
+        })?;
         Ok(Self {
             stop: Some(stop),
             thread: Some(thread),

@@ -14,7 +14,7 @@ use std::{
 };
 
 use super::{
-    GoVersion, Pins, cache,
+    Pins, cache,
     recipes::{KUBERNETES, PROMETHEUS, Recipe, WHEREABOUTS},
     source,
 };
@@ -64,14 +64,14 @@ pub(super) fn go_build(recipe: &Recipe, target: &Path) -> Result<()> {
         return Ok(());
     }
     let pins = Pins::read(&recipe.folder)?;
-    let go = go_present(recipe, &pins)?;
+    need_go(recipe)?;
     let version = pins.version(recipe.module)?;
     let temporary = beside(target, "new");
     if let Some(folder) = target.parent() {
-        fs::create_dir_all(folder).map_err(Error::io(format!("create {}", folder.display())))?;
+        fs::create_dir_all(folder)?;
     }
     say(&format!(
-        "building {} {} with {go}, about {} on 2 cores; once",
+        "building {} {}, about {} on 2 cores; once",
         recipe.name,
         version.trim_start_matches('v'),
         recipe.duration
@@ -84,7 +84,7 @@ pub(super) fn go_build(recipe: &Recipe, target: &Path) -> Result<()> {
         .arg(&recipe.package);
     let started = Instant::now();
     run_with_progress(command, recipe.name, &beside(target, "log"))?;
-    fs::rename(&temporary, target).map_err(Error::io(format!("create {}", target.display())))?;
+    fs::rename(&temporary, target)?;
     say(&format!(
         "built {} in {} s: {}",
         recipe.name,
@@ -101,15 +101,14 @@ pub(super) fn copy_crds(target: &Path) -> Result<()> {
         return Ok(());
     }
     let recipe = super::Tool::Whereabouts.recipe();
-    let pins = Pins::read(&recipe.folder)?;
-    go_present(&recipe, &pins)?;
+    need_go(&recipe)?;
     // A fresh module cache knows nothing of a module until it is downloaded.
     let mut download = go_command(&recipe.folder);
     download.args(["mod", "download", WHEREABOUTS, NETWORK_ATTACHMENTS]);
     process::said(&mut download)?;
     let crds = module_dir(&recipe, WHEREABOUTS)?.join("doc").join("crds");
     let temporary = beside(target, "new");
-    fs::create_dir_all(&temporary).map_err(Error::io(format!("create {}", temporary.display())))?;
+    fs::create_dir_all(&temporary)?;
     let mut sources = vec![(
         module_dir(&recipe, NETWORK_ATTACHMENTS)?
             .join("artifacts")
@@ -130,10 +129,10 @@ pub(super) fn copy_crds(target: &Path) -> Result<()> {
     }
     for (from, name) in sources {
         // Read and write, not copy: files of the module cache are read-only.
-        let text = fs::read(&from).map_err(Error::io(format!("read {}", from.display())))?;
-        fs::write(temporary.join(&name), text).map_err(Error::io(format!("write {name}")))?;
+        let text = fs::read(&from)?;
+        fs::write(temporary.join(&name), text)?;
     }
-    fs::rename(&temporary, target).map_err(Error::io(format!("create {}", target.display())))
+    Ok(fs::rename(&temporary, target)?)
 }
 
 fn module_dir(recipe: &Recipe, module: &str) -> Result<PathBuf> {
@@ -154,58 +153,29 @@ fn go_command(folder: &str) -> Command {
     command
 }
 
-/// The version text of the Go command, or the one clear error.
-fn go_present(recipe: &Recipe, pins: &Pins) -> Result<String> {
-    let needed = pins.go()?;
-    let all = GoVersion::for_all_tools()?;
-    let refuse = |found| Error::NoGo {
-        tool: recipe.name,
-        found,
-        go: all.to_string(),
-        assets: if recipe.in_assets {
-            ", or set KUBEBUILDER_ASSETS to a folder that holds the server"
-        } else {
-            ""
-        },
+/// Says in one line what to do where there is no Go command. One that is too old says so itself.
+fn need_go(recipe: &Recipe) -> Result<()> {
+    if Command::new("go").arg("version").output().is_ok() {
+        return Ok(());
+    }
+    let assets = if recipe.in_assets {
+        ", or set KUBEBUILDER_ASSETS to a folder that holds the server"
+    } else {
+        ""
     };
-    // In the folder of the go.mod an old Go fetches a newer one, where it may and can.
-    let mut version = String::new();
-    for toolchain in [None, Some("local")] {
-        let answer = Command::new("go")
-            .args(["env", "GOVERSION"])
-            .current_dir(source(&recipe.folder))
-            .envs(toolchain.map(|value| ("GOTOOLCHAIN", value)))
-            .output()
-            .map_err(|_| refuse("there is no `go` command".to_owned()))?;
-        String::from_utf8_lossy(&answer.stdout)
-            .trim()
-            .clone_into(&mut version);
-        if !version.is_empty() {
-            break;
-        }
-    }
-    if version.is_empty() {
-        return Err(refuse("`go env GOVERSION` names no version".to_owned()));
-    }
-    // A version without a number is a development version: Go itself judges it.
-    let number = version.split_once("go").map_or("", |(_, number)| number);
-    match GoVersion::parse(number) {
-        Some(found) if found < needed => Err(refuse(format!("{version} is too old for it"))),
-        _ => Ok(version),
-    }
+    Err(Error::Other(format!(
+        "{} has to be built, and there is no `go` command: install Go 1.21 or newer from go.dev/dl{assets}",
+        recipe.name
+    )))
 }
 
 fn run_with_progress(mut command: Command, name: &str, log: &Path) -> Result<()> {
-    let file = File::create(log).map_err(Error::io(format!("create {}", log.display())))?;
-    let mut child = command
-        .stdout(Stdio::null())
-        .stderr(file)
-        .spawn()
-        .map_err(Error::io("start go build"))?;
+    let file = File::create(log)?;
+    let mut child = command.stdout(Stdio::null()).stderr(file).spawn()?;
     let started = Instant::now();
     let mut spoken = started;
     let status = loop {
-        if let Some(status) = child.try_wait().map_err(Error::io("wait for go build"))? {
+        if let Some(status) = child.try_wait()? {
             break status;
         }
         if spoken.elapsed() >= STILL_BUILDING {
@@ -233,13 +203,12 @@ fn run_with_progress(mut command: Command, name: &str, log: &Path) -> Result<()>
 /// goes with the process. `what` is about to be built.
 pub(crate) fn lock(name: &str, what: &str) -> Result<File> {
     let dir = cache()?;
-    fs::create_dir_all(&dir).map_err(Error::io(format!("create {}", dir.display())))?;
+    fs::create_dir_all(&dir)?;
     let path = dir.join(format!("{name}.lock"));
-    let file = File::create(&path).map_err(Error::io(format!("create {}", path.display())))?;
+    let file = File::create(&path)?;
     if file.try_lock().is_err() {
         say(&format!("waiting for another build before {what}"));
-        file.lock()
-            .map_err(Error::io(format!("lock {}", path.display())))?;
+        file.lock()?;
     }
     Ok(file)
 }

@@ -143,11 +143,11 @@ impl Churn {
                 lives.spawn(async move { own.live(number).await });
                 number += 1;
                 while let Some(life) = lives.try_join_next() {
-                    life.map_err(|error| Error::Unsupported(error.to_string()))??;
+                    life??;
                 }
             }
             while let Some(life) = lives.join_next().await {
-                life.map_err(|error| Error::Unsupported(error.to_string()))??;
+                life??;
             }
             Ok(number)
         })
@@ -264,9 +264,7 @@ impl Churn {
             let gone = before.difference(&now);
             self.ledger(|ledger| gone.for_each(|row| ledger.freed(&pool, row, at)));
         }
-        Err(Error::Unsupported(
-            "the server ended a watch of pools".into(),
-        ))
+        Err(Error::Other("the server ended a watch of pools".into()))
     }
 
     /// Whether there are the rows and reservations of the pods that run, and no others; but for those of pods that were

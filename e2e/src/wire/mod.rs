@@ -123,7 +123,7 @@ pub async fn play(program: &Path, plan: &Plan) -> Result<()> {
     faults.set(Some(Weather::wild(plan.life.clone(), deaf_for)));
     let mut samples = Samples::new(plan.every);
     let watched = samples.take(&behind, &collector, tokio::time::sleep(plan.time));
-    let failed = |failed: &dyn Debug| Error::Unsupported(format!("the pods: {failed:?}"));
+    let failed = |failed: &dyn Debug| Error::Other(format!("the pods: {failed:?}"));
     tokio::select! {
         watched = watched => watched?,
         error = &mut audit => return Err(failed(&error)),

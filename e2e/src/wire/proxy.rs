@@ -39,7 +39,7 @@ use super::{
     bodies,
     faults::{Fault, Faults},
 };
-use crate::{ControlPlane, Error, Result, control_plane::ADMIN};
+use crate::{ControlPlane, Result, control_plane::ADMIN};
 
 /// The second API server's watches are so far behind: less than ipgc's cooldown.
 const LAG: Duration = Duration::from_millis(700);
@@ -81,10 +81,8 @@ impl Proxy {
             open: AtomicUsize::new(0),
             most_open: AtomicUsize::new(0),
         });
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
-        let listener = listener.map_err(Error::io("listen for the proxy"))?;
-        let address = listener.local_addr();
-        let address = address.map_err(Error::io("read the proxy's port"))?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
         Ok(Self {
             url: format!("https://{address}"),
             task: tokio::spawn(accept(Arc::clone(&state), listener)),
@@ -125,7 +123,7 @@ async fn client(plane: &ControlPlane, url: &str) -> Result<Client> {
     let mut config = plane.access_at(url, ADMIN)?.config("none").await?;
     config.auth_info = kube::config::AuthInfo::default();
     config.headers.clear();
-    Client::try_from(config).map_err(Error::api("make a client of the proxy"))
+    Ok(Client::try_from(config)?)
 }
 
 /// TLS with the API server's own certificate.
@@ -133,16 +131,15 @@ fn acceptor(plane: &ControlPlane) -> Result<TlsAcceptor> {
     let (certificate, key) = plane.certificate();
     let certificates: std::result::Result<Vec<_>, _> =
         CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect);
-    let certificates = certificates.map_err(Error::malformed("the API server's certificate"))?;
-    let key = PrivateKeyDer::from_pem_file(key);
-    let key = key.map_err(Error::malformed("the API server's key"))?;
+    let certificates = certificates?;
+    let key = PrivateKeyDer::from_pem_file(key)?;
     let config = ServerConfig::builder_with_provider(ring::default_provider().into())
         .with_safe_default_protocol_versions()
         .and_then(|config| {
             let config = config.with_no_client_auth();
             config.with_single_cert(certificates, key)
         });
-    let config = config.map_err(Error::malformed("the proxy's TLS"))?;
+    let config = config?;
     Ok(Arc::new(config).into())
 }
 

@@ -89,7 +89,7 @@ impl Samples {
         let metrics = collector.scrape().await?;
         let queue = metrics.lines().find_map(|line| line.strip_prefix(QUEUE));
         let queue = queue.and_then(|number| number.parse().ok());
-        let queue = queue.ok_or_else(|| Error::malformed(QUEUE)("it has no number"))?;
+        let queue = queue.ok_or_else(|| Error::Other(format!("{QUEUE}has no number")))?;
         self.peak = float(meter.peak()?) / 1e6;
         let (connections, most) = behind.proxy.connections();
         self.most_connections = float(most as u64);
@@ -137,30 +137,5 @@ impl Samples {
             mean(&|it| (it.0 - middle) * (it.1.0[index] - level)) / width
         };
         Amounts([0, 1, 2, 3].map(slope))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_has_its_slope() {
-        let mut samples = Samples::new(Duration::from_secs(1));
-        for minute in 0..60_u32 {
-            let hours = f64::from(minute) / 60.0;
-            // It grows quickly at first, and then by six an hour.
-            let memory = if minute < 12 {
-                100.0 * hours
-            } else {
-                50.0 + 6.0 * hours
-            };
-            samples
-                .taken
-                .push((hours, Amounts([memory, 7.0, 0.0, 0.0])));
-        }
-        let growth = samples.growth(Duration::from_mins(12));
-        assert!((growth.megabytes() - 6.0).abs() < 1e-6, "{growth}");
-        assert!(growth.0[1].abs() < 1e-6, "{growth}");
     }
 }

@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-use e2e::{Error, Result, process, tools::Tool};
+use e2e::{Result, process, tools::Tool};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// A question to the reader, which uses whereabouts' own code.
@@ -66,42 +66,33 @@ pub struct Reservation {
 
 /// The answers to all of these.
 pub fn ask<A: DeserializeOwned>(questions: &[Question]) -> Result<Vec<A>> {
-    let malformed = |error: serde_json::Error| Error::Malformed {
-        what: "an answer of the reader of definitions".into(),
-        why: error.to_string(),
-    };
     let mut lines = Vec::new();
     for question in questions {
-        serde_json::to_writer(&mut lines, question).map_err(malformed)?;
+        serde_json::to_writer(&mut lines, question)?;
         lines.push(b'\n');
     }
     // Configurations name files, and these are looked for where it runs.
     let folder = std::env::temp_dir().join(format!("ipgc-definitions-{}", std::process::id()));
     let folder = folder.join(format!("{:?}", thread::current().id()));
-    fs::create_dir_all(&folder).map_err(Error::io("create a folder"))?;
+    fs::create_dir_all(&folder)?;
     let mut command = process::tied(Tool::Definitions.path_blocking()?);
     let command = command
         .current_dir(&folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());
-    let mut child = command
-        .spawn()
-        .map_err(Error::io("start the reader of definitions"))?;
+    let mut child = command.spawn()?;
     let mut input = child.stdin.take().expect("it is piped");
     let output = child.stdout.take().expect("it is piped");
     // Both pipes are small.
     let asking = thread::spawn(move || input.write_all(&lines));
     let mut answers = Vec::new();
     for line in BufReader::new(output).lines() {
-        let line = line.map_err(Error::io("read an answer"))?;
-        answers.push(serde_json::from_str(&line).map_err(malformed)?);
+        let line = line?;
+        answers.push(serde_json::from_str(&line)?);
     }
-    asking
-        .join()
-        .expect("it does not panic")
-        .map_err(Error::io("ask the reader"))?;
-    let status = child.wait().map_err(Error::io("wait for the reader"))?;
-    fs::remove_dir_all(&folder).map_err(Error::io("remove a folder"))?;
+    asking.join().expect("it does not panic")?;
+    let status = child.wait()?;
+    fs::remove_dir_all(&folder)?;
     assert!(
         status.success(),
         "the reader of definitions failed: {status}"

@@ -116,7 +116,7 @@ impl Replica {
                 for holding in row.into_iter().chain(reservation) {
                     if !snapshot.held.contains_key(&holding) {
                         let what = format!("{holding:?} of {} was not built", state.name);
-                        return Err(Error::Unsupported(what));
+                        return Err(Error::Other(what));
                     }
                 }
             }
@@ -130,22 +130,14 @@ impl Replica {
         let everything = ListParams::default();
         let mut held = BTreeMap::new();
         let podref = |spec: &Value| spec["podref"].as_str().unwrap_or_default().to_owned();
-        for pool in pools(client, name)
-            .list(&everything)
-            .await
-            .map_err(Error::api("list pools"))?
-        {
+        for pool in pools(client, name).list(&everything).await? {
             let rows = pool.data["spec"]["allocations"].as_object();
             for (key, row) in rows.into_iter().flatten() {
                 let holding = Holding::Row(pool.name_any(), key.clone());
                 held.insert(holding, podref(row));
             }
         }
-        for reservation in reservations(client, name)
-            .list(&everything)
-            .await
-            .map_err(Error::api("list reservations"))?
-        {
+        for reservation in reservations(client, name).list(&everything).await? {
             let holding = Holding::Reservation(reservation.name_any());
             held.insert(holding, podref(&reservation.data["spec"]));
         }

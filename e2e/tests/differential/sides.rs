@@ -355,7 +355,7 @@ impl<'s> Watched<'s> {
             return Ok(());
         }
         let what = format!("{:?} freed nothing; its log:\n{}", self.side, log()?);
-        Err(Error::Unsupported(what))
+        Err(Error::Other(what))
     }
 }
 
@@ -419,15 +419,13 @@ async fn prepare_ipgc(plane: &ControlPlane) -> Result<()> {
     let client = cluster.client();
     let mut rules = Vec::new();
     for name in ["ipgc", "ipgc-pools"] {
-        let role = Api::<ClusterRole>::all(client.clone()).get(name).await;
-        let role = role.map_err(Error::api(format!("get cluster role {name}")))?;
+        let role = Api::<ClusterRole>::all(client.clone()).get(name).await?;
         rules.extend(role.rules.unwrap_or_default());
     }
     for namespace in ["kube-node-lease", NAMESPACE] {
         let role = Api::<Role>::namespaced(client.clone(), namespace)
             .get("ipgc")
-            .await;
-        let role = role.map_err(Error::api(format!("get the role in {namespace}")))?;
+            .await?;
         rules.extend(role.rules.unwrap_or_default());
     }
     let rules: Vec<_> = rules.into_iter().flat_map(without_get_of_pods).collect();
@@ -439,8 +437,7 @@ async fn prepare_ipgc(plane: &ControlPlane) -> Result<()> {
 /// Takes a cluster role away again.
 async fn unbind(client: &Client, name: &str) -> Result<()> {
     let bindings = Api::<ClusterRoleBinding>::all(client.clone());
-    let deleted = bindings.delete(name, &DeleteParams::default()).await;
-    deleted.map_err(Error::api(format!("delete cluster role binding {name}")))?;
+    bindings.delete(name, &DeleteParams::default()).await?;
     Ok(())
 }
 

@@ -42,13 +42,13 @@ pub async fn check(state: &str) -> Result<()> {
         made.ok()
     });
     let table = table.await.as_ref().ok_or_else(|| {
-        Error::Unsupported("the states could not be brought about, as said above".into())
+        Error::Other("the states could not be brought about, as said above".into())
     })?;
     let wrong = table.wrong(state);
     if wrong.is_empty() {
         return Ok(());
     }
-    Err(Error::Unsupported(wrong))
+    Err(Error::Other(wrong))
 }
 
 impl Table {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use e2e::{
-    Error, Result,
+    Result,
     cluster::create,
     node::install::ACCOUNT,
     wait::{self, patiently},
@@ -247,7 +247,7 @@ pub async fn completed_job_gives_its_address_back(stage: Arc<Stage>) -> Result<(
     network.lose()?;
     let jobs = &jobs;
     let done = || async move {
-        let job = jobs.get("work").await.map_err(Error::api("get a job"))?;
+        let job = jobs.get("work").await?;
         Ok(job.status.and_then(|status| status.succeeded))
     };
     wait::until_state("the job to be done", LOST_DEL + PATIENCE, done, |done| {
@@ -281,7 +281,7 @@ pub async fn evicted_pod_gives_its_address_back(stage: Arc<Stage>) -> Result<()>
     let rows = wait::until_state("the pod's row", PATIENCE, held, |rows| rows.len() == 1).await?;
     network.lose()?;
     let evicted = || async move {
-        let pod = pods.get("greedy").await.map_err(Error::api("get a pod"))?;
+        let pod = pods.get("greedy").await?;
         Ok(pod.status.and_then(|status| status.reason))
     };
     wait::until_state("the eviction", LOST_DEL + PATIENCE * 2, evicted, |reason| {
@@ -366,8 +366,7 @@ pub async fn churn(scene: &Scene, rounds: usize, live_rows: Rows) -> Result<()> 
         let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
         let (parameters, patch) = (&PatchParams::default(), &patch);
         patiently(PATIENCE, || async move {
-            let scaled = sets.patch("web", parameters, patch).await;
-            scaled.map_err(Error::api("scale a set"))
+            Ok(sets.patch("web", parameters, patch).await?)
         })
         .await?;
         // Of the pods themselves: the set's status does not know at once that one was deleted by force.
@@ -400,8 +399,6 @@ pub async fn churn(scene: &Scene, rounds: usize, live_rows: Rows) -> Result<()> 
         }
         scale(0).await?;
     }
-    sets.delete("web", &DeleteParams::default())
-        .await
-        .map_err(Error::api("delete a set"))?;
+    sets.delete("web", &DeleteParams::default()).await?;
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use e2e::{Error, Result, control_plane::ADMIN, upstream::Upstream, wait};
+use e2e::{Result, control_plane::ADMIN, upstream::Upstream, wait};
 use kube::{ResourceExt as _, api::ListParams};
 
 use crate::{
@@ -72,8 +72,7 @@ async fn measure(scene: &Scene, range: &str, who: &str, patience: Duration) -> R
             .namespace
             .pods()
             .list_metadata(&ListParams::default())
-            .await
-            .map_err(Error::api("list pods"))?;
+            .await?;
         let now = Instant::now();
         for pod in &pods {
             pod_gone.insert(pod.name_any(), now);

@@ -219,10 +219,7 @@ async fn run(chosen: &[&'static Scenario], arguments: Arguments) -> Result<()> {
     if failures.is_empty() {
         return Ok(());
     }
-    Err(Error::Unsupported(format!(
-        "failed: {}",
-        failures.join(", ")
-    )))
+    Err(Error::Other(format!("failed: {}", failures.join(", "))))
 }
 
 /// Waits for all that run; a double of our making ends them at once.
@@ -271,7 +268,7 @@ async fn one_scenario(one: &'static Scenario, stage: Arc<Stage>) -> (&'static st
     let abort = task.abort_handle();
     let result = match tokio::time::timeout(SCENARIO, task).await {
         Ok(Ok(result)) => result,
-        Ok(Err(panic)) => Err(Error::Unsupported(panic.to_string())),
+        Ok(Err(panic)) => Err(Error::Other(panic.to_string())),
         Err(_) => {
             abort.abort();
             Err(Error::Deadline {

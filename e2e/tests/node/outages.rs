@@ -136,8 +136,8 @@ pub async fn dead_node_is_removed(stage: Arc<Stage>) -> Result<()> {
 
 async fn delete_object(stage: &Stage, node: &Machine) -> Result<()> {
     let nodes: Api<Node> = Api::all(stage.cluster.client().clone());
-    let deleted = nodes.delete(node.name(), &DeleteParams::default()).await;
-    deleted.map_err(Error::api("delete a node")).map(drop)
+    nodes.delete(node.name(), &DeleteParams::default()).await?;
+    Ok(())
 }
 
 /// Upstream's loop and reconciler do their work beside ipgc. Neither frees what the other did, and what
@@ -196,7 +196,6 @@ async fn recovered(stage: &Stage) -> Result<()> {
     let patch = Patch::Merge(json!({"spec": {"unschedulable": null}}));
     nodes
         .patch(node.name(), &PatchParams::default(), &patch)
-        .await
-        .map_err(Error::api("patch a node"))?;
+        .await?;
     stage.tier.ipgc_ready().await
 }

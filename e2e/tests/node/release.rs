@@ -52,9 +52,9 @@ impl Artifacts {
 
     fn made(release: &Path) -> Result<Self> {
         let folder = std::env::temp_dir().join(e2e::cluster::unique("ipgc-release"));
-        std::fs::create_dir_all(&folder).map_err(Error::io("make a folder"))?;
-        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(Error::io("bind"))?;
-        let port = socket.local_addr().map_err(Error::io("bind"))?.port();
+        std::fs::create_dir_all(&folder)?;
+        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let port = socket.local_addr()?.port();
         drop(socket);
         let mut registry = process::tied(Tool::Crane.path_blocking()?);
         registry.args([
@@ -124,8 +124,7 @@ impl Artifacts {
         let sums = Command::new("sha256sum")
             .args(["--check", "--strict", "SHA256SUMS"])
             .current_dir(self.folder.join("out"))
-            .output()
-            .map_err(Error::io("start sha256sum"))?;
+            .output()?;
         assert!(sums.status.success(), "{sums:?}");
         let out = self.folder.join("out");
         let text = |name: &str| std::fs::read_to_string(out.join(name)).unwrap_or_default();
@@ -275,7 +274,7 @@ pub async fn installed_upgraded_and_removed(stage: Arc<Stage>) -> Result<()> {
             .cluster
             .kubectl(["get", "events", "-n", NAMESPACE])
             .await?;
-        return Err(Error::Unsupported(format!("{error}\n{events}")));
+        return Err(Error::Other(format!("{error}\n{events}")));
     }
     println!(
         "     helm install: ready after {} s",

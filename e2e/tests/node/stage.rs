@@ -49,7 +49,7 @@ pub struct Stage {
 impl Stage {
     pub async fn new(program: Option<PathBuf>) -> Result<Self> {
         let program = match program {
-            Some(program) => std::path::absolute(program).map_err(Error::io("find ipgc"))?,
+            Some(program) => std::path::absolute(program)?,
             None => ours::static_program().await?,
         };
         let stage = Self::with(program, None).await?;
@@ -163,13 +163,9 @@ impl Stage {
                 output: String::from_utf8_lossy(&answer.stderr).into_owned(),
             });
         }
-        let report: Value =
-            serde_json::from_slice(&answer.stdout).map_err(Error::malformed("ipgc's audit"))?;
+        let report: Value = serde_json::from_slice(&answer.stdout)?;
         let findings = report["findings"].as_array().cloned();
-        findings.ok_or_else(|| Error::Malformed {
-            what: "ipgc's audit".into(),
-            why: format!("no findings in {report}"),
-        })
+        findings.ok_or_else(|| Error::Other(format!("no findings in {report}")))
     }
 
     /// Says what the detector saw, and takes all down.
@@ -202,7 +198,7 @@ impl Stage {
         }
         let bad: Vec<&Value> = findings.iter().filter(|one| !harmless(one)).collect();
         if !bad.is_empty() {
-            return Err(Error::Unsupported(format!("the last audit found {bad:#?}")));
+            return Err(Error::Other(format!("the last audit found {bad:#?}")));
         }
         Ok(())
     }

@@ -70,10 +70,7 @@ impl Scene {
         let namespace = stage.cluster.namespace(prefix).await?;
         let accounts: &Api<ServiceAccount> = &namespace.api();
         wait::until("the default service account", PATIENCE, || async move {
-            let found = accounts
-                .get_opt("default")
-                .await
-                .map_err(Error::api("get a service account"))?;
+            let found = accounts.get_opt("default").await?;
             Ok(found.map_or_else(|| Probe::NotYet("not there".into()), |_| Probe::Done(())))
         })
         .await?;
@@ -136,7 +133,7 @@ impl Scene {
         let sets: &Api<ReplicaSet> = &self.namespace.api();
         create(sets, set).await?;
         let ready = || async move {
-            let set = sets.get("web").await.map_err(Error::api("get a set"))?;
+            let set = sets.get("web").await?;
             let ready = set.status.and_then(|status| status.ready_replicas);
             Ok(usize::try_from(ready.unwrap_or_default()).unwrap_or_default())
         };
@@ -153,8 +150,7 @@ impl Scene {
         self.namespace
             .api::<ReplicaSet>()
             .patch("web", &PatchParams::default(), &patch)
-            .await
-            .map_err(Error::api("scale a set"))?;
+            .await?;
         Ok(())
     }
 
@@ -176,7 +172,7 @@ impl Scene {
         let pods = &self.namespace.pods();
         let what = format!("{}/{name} to run", self.namespace.name);
         wait::until(&what, PATIENCE, || async move {
-            let pod = pods.get_opt(name).await.map_err(Error::api("get a pod"))?;
+            let pod = pods.get_opt(name).await?;
             Ok(if pod.as_ref().is_some_and(is_ready) {
                 Probe::Done(())
             } else {
@@ -215,11 +211,7 @@ impl Scene {
             propagation_policy: Some(PropagationPolicy::Background),
             ..DeleteParams::default()
         };
-        self.namespace
-            .pods()
-            .delete(name, &parameters)
-            .await
-            .map_err(Error::api(format!("delete pod {name}")))?;
+        self.namespace.pods().delete(name, &parameters).await?;
         Ok(())
     }
 
@@ -228,7 +220,7 @@ impl Scene {
         let pods = &self.namespace.pods();
         let what = format!("{}/{name} to be gone", self.namespace.name);
         wait::until(&what, deadline, || async move {
-            let pod = pods.get_opt(name).await.map_err(Error::api("get a pod"))?;
+            let pod = pods.get_opt(name).await?;
             Ok(match pod {
                 None => Probe::Done(()),
                 // Its status alone fills a screen.
@@ -245,8 +237,7 @@ impl Scene {
     pub async fn rows(&self) -> Result<Vec<(IpAddr, Row)>> {
         let all = pools::all(self.namespace.client())
             .list(&ListParams::default())
-            .await
-            .map_err(Error::api("list pools"))?;
+            .await?;
         let prefix = format!("{}/", self.namespace.name);
         let mut rows = Vec::new();
         for pool in all {
@@ -254,7 +245,7 @@ impl Scene {
             let range = Range::parse(range).map_err(|_| malformed(range))?;
             let held = pool.data["spec"]["allocations"].as_object().cloned();
             for (key, row) in held.unwrap_or_default() {
-                let row: Row = serde_json::from_value(row).map_err(Error::malformed("a row"))?;
+                let row: Row = serde_json::from_value(row)?;
                 let offset = Offset::parse(&key);
                 let address = offset.and_then(|offset| range.address_at(offset));
                 if row.podref.starts_with(&prefix) {
@@ -347,8 +338,12 @@ impl Scene {
 
     /// How many pods of this scenario are ready, and how many there are.
     pub async fn pods(&self) -> Result<(usize, usize)> {
-        let all = self.namespace.pods().list(&ListParams::default()).await;
-        let all = all.map_err(Error::api("list pods"))?.items;
+        let all = self
+            .namespace
+            .pods()
+            .list(&ListParams::default())
+            .await?
+            .items;
         Ok((all.iter().filter(|pod| is_ready(pod)).count(), all.len()))
     }
 
@@ -366,8 +361,7 @@ impl Scene {
     /// The notes of events with this reason on pools.
     pub async fn told(&self, reason: &str) -> Result<Vec<String>> {
         let events: Api<Event> = self.stage.pools.api();
-        let events = events.list(&ListParams::default()).await;
-        let events = events.map_err(Error::api("list events"))?.items;
+        let events = events.list(&ListParams::default()).await?.items;
         let on_pools = events.into_iter().filter(|event| {
             let regarding = event.regarding.as_ref();
             let kind = regarding.and_then(|regarding| regarding.kind.as_deref());
@@ -474,8 +468,5 @@ impl Apart {
 }
 
 fn malformed(what: &str) -> Error {
-    Error::Malformed {
-        what: "a pool".into(),
-        why: format!("{what:?}"),
-    }
+    Error::Other(format!("a pool has {what:?}"))
 }

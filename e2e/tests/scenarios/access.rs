@@ -1,7 +1,7 @@
 //! The rights of `ipgc run`, as RBAC grants them: a missing right is named before anything starts.
 
 use e2e::{
-    Cluster, ControlPlane, Error, Namespace, Result,
+    Cluster, ControlPlane, Namespace, Result,
     access::Access,
     cluster::unique,
     control_plane::Options,
@@ -10,11 +10,6 @@ use e2e::{
 use ipgc::{
     access::{Right, missing},
     config::Config,
-};
-use k8s_openapi::api::rbac::v1::ClusterRole;
-use kube::{
-    Api,
-    api::{ObjectMeta, PostParams},
 };
 
 use crate::binary::{applied, ipgc, run, terminated};
@@ -67,46 +62,6 @@ pub async fn refused(cluster: &Cluster, account: &Access, args: &[&str]) -> Resu
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
     Ok(said)
-}
-
-#[tokio::test]
-async fn a_missing_right_is_named_and_the_exit_code_is_2() -> Result<()> {
-    let plane = applied().await?;
-    let cluster = &Cluster::get().await?;
-    let namespace = cluster.namespace("rights").await?;
-    let (subject, access) = account(plane, &namespace).await?;
-
-    let roles: Api<ClusterRole> = Api::all(cluster.client().clone());
-    let mut role = roles.get("ipgc-pools").await.unwrap();
-    for rule in role.rules.iter_mut().flatten() {
-        if rule
-            .resources
-            .iter()
-            .flatten()
-            .any(|name| name == "ippools")
-        {
-            rule.verbs.retain(|verb| verb != "patch");
-        }
-    }
-    let name = unique("ipgc-pools");
-    role.metadata = ObjectMeta {
-        name: Some(name.clone()),
-        ..ObjectMeta::default()
-    };
-    let made = roles.create(&PostParams::default(), &role).await;
-    made.map_err(Error::api("create a cluster role"))?;
-    let role = format!("--clusterrole={name}");
-    cluster
-        .kubectl(["create", "clusterrolebinding", &name, &role, &subject])
-        .await?;
-
-    let right = "patch ippools.whereabouts.cni.cncf.io in all namespaces";
-    until_missing(&access, &Config::default(), &[right]).await?;
-    assert_eq!(
-        refused(cluster, &access, &[ALONE]).await?,
-        format!("ipgc: rights are missing, manifests/base/rbac.yaml grants them: {right}\n")
-    );
-    Ok(())
 }
 
 /// As the overlay binds it: `--pool-namespace` and the binding have to go together.

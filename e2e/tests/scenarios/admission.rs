@@ -103,11 +103,9 @@ impl<'s> Policy<'s> {
         let client = self.scene.namespace.client().clone();
         let params = DeleteParams::default();
         let bindings = Api::<ValidatingAdmissionPolicyBinding>::all(client.clone());
-        let gone = bindings.delete(&self.name, &params).await;
-        gone.map_err(Error::api("delete a binding"))?;
+        bindings.delete(&self.name, &params).await?;
         let policies = Api::<ValidatingAdmissionPolicy>::all(client);
-        let gone = policies.delete(&self.name, &params).await;
-        gone.map_err(Error::api("delete a policy"))?;
+        policies.delete(&self.name, &params).await?;
         Ok(())
     }
 }

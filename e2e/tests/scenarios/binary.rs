@@ -6,12 +6,12 @@ use std::{
 };
 
 use e2e::{
-    Cluster, ControlPlane, Error, Result,
+    Cluster, ControlPlane, Result,
     access::Access,
     cluster::{create, unique},
     control_plane::Options,
     node::install::{ACCOUNT, NAMESPACE},
-    ours::{Ipgc, build, clean, program, workspace},
+    ours::{Ipgc, build, clean, program},
     pods::End,
     process::within,
     wait,
@@ -27,7 +27,7 @@ use tokio::sync::OnceCell;
 
 use crate::{
     access::until_missing,
-    support::{COOLDOWN, SHORT_WAITS, Scene, wait_of},
+    support::{COOLDOWN, Scene},
 };
 
 /// Promised time from SIGTERM to the end.
@@ -75,36 +75,6 @@ pub async fn applied() -> Result<&'static ControlPlane> {
     ControlPlane::shared().await
 }
 
-#[tokio::test]
-async fn with_the_manifests_rights_and_no_others_it_frees_and_shuts_down() -> Result<()> {
-    let plane = applied().await?;
-    let (scene, network, pool) = Scene::with_own_network("process").await?;
-    let cluster = scene.namespace.cluster();
-    let account = plane.service_account(NAMESPACE, "ipgc").await?;
-    let cooldown = format!("{}s", COOLDOWN.as_secs());
-    let pools = ["--pool-namespace", &scene.namespace.name];
-    let args = [&pools[..], &["--cooldown", &cooldown], &SHORT_WAITS].concat();
-    let ipgc = run(cluster, &account, &args).await?;
-    ipgc.is_ready().await?;
-    tokio::time::sleep(wait_of(1)).await;
-
-    scene.start("web-0", &network).await?;
-    scene.namespace.end_pod("web-0", End::Succeeded).await?;
-    let read = || async { Ok((scene.namespace.rows(&pool).await?, ipgc.log())) };
-    let freed = |(rows, _): &(e2e::pools::Rows, String)| rows.is_empty();
-    wait::until_state("the row to be freed", wait::PATIENCE, read, freed).await?;
-    scene.namespace.wait_reservations(&[]).await?;
-
-    let log = terminated(ipgc).await?;
-    assert_eq!(
-        scene.pod_events().await?,
-        ["Normal IPAddressGarbageCollected web-0 \
-          successful cleanup of IP address [10.1.0.1] from network net-a"],
-        "{log}"
-    );
-    Ok(())
-}
-
 /// With many pods between their end and their free, and a watch of everything open.
 #[tokio::test]
 async fn sigterm_while_addresses_wait_ends_it_in_time_and_frees_nothing_early() -> Result<()> {
@@ -141,32 +111,6 @@ async fn upstreams_programs_are_told_of_at_the_start() -> Result<()> {
     // The counters are told at the end, as /metrics has them.
     let log = terminated(ipgc).await?;
     assert!(log.contains("start_warnings"), "{log}");
-    Ok(())
-}
-
-#[tokio::test]
-async fn the_overlay_for_another_namespace_is_accepted() -> Result<()> {
-    applied().await?;
-    let cluster = Cluster::get().await?;
-    cluster
-        .kubectl(["create", "namespace", "openshift-multus"])
-        .await?;
-    let overlay = workspace().join("manifests/overlays/other-namespace");
-    let said = cluster
-        .kubectl([
-            "apply".as_ref(),
-            "--dry-run=server".as_ref(),
-            "-k".as_ref(),
-            overlay.as_os_str(),
-        ])
-        .await?;
-    assert!(
-        said.contains("rolebinding.rbac.authorization.k8s.io/ipgc-pools"),
-        "{said}"
-    );
-    for line in said.lines() {
-        assert!(line.ends_with("(server dry run)"), "{said}");
-    }
     Ok(())
 }
 
@@ -226,44 +170,6 @@ async fn the_server_grants_what_the_manifests_say(
     Ok(())
 }
 
-#[rstest]
-#[case::no_such_flag(&["run", "--no-such-flag"], "--no-such-flag")]
-#[case::no_duration(&["run", "--cooldown", "soon"], "not a duration")]
-#[case::too_short(&["run", "--cooldown", "10ms"], "--cooldown must be at least 1s")]
-#[case::no_file(&["run", "--kubeconfig", "/no/such/file"], "/no/such/file")]
-#[tokio::test]
-async fn a_wrong_argument_is_named_and_exit_code_two(
-    #[case] args: &[&str],
-    #[case] named: &str,
-) -> Result<()> {
-    let output = ipgc(args).await?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains(named), "{said}");
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_server_that_cannot_be_reached_is_tried_again_and_reported() -> Result<()> {
-    let cluster = Cluster::get().await?;
-    let certificate = ControlPlane::shared().await?.ca_pem();
-    let port = {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        free.local_addr().unwrap().port()
-    };
-    let url = format!("https://127.0.0.1:{port}");
-    let nowhere = Access::with_token(&url, certificate, "nobody", "no-token")?;
-    let ipgc = run(&cluster, &nowhere, &[]).await?;
-    ipgc.says("cannot ask for rights").await?;
-    ipgc.says("onnection refused").await?;
-    let tries = |log: &str| log.matches("cannot ask for rights").count();
-    let first = tries(&ipgc.log());
-    let read = || async { Ok(ipgc.log()) };
-    let again = |log: &String| tries(log) > first + 1;
-    wait::until_state("another try", wait::PATIENCE, read, again).await?;
-    terminated(ipgc).await.map(drop)
-}
-
 /// The story takes 13 s, a busy machine several times that.
 const THE_STORY: Duration = Duration::from_secs(90);
 
@@ -293,10 +199,7 @@ async fn the_demo_plays_on_a_real_cluster_and_leaves_nothing_behind() -> Result<
         .map(|rest| rest.trim().to_owned());
     let namespace = namespace.expect("the demo names its namespace");
     let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(cluster.client().clone());
-    let left = namespaces
-        .get_opt(&namespace)
-        .await
-        .map_err(Error::api("look for it"))?;
+    let left = namespaces.get_opt(&namespace).await?;
     let going = left.is_none_or(|left| left.metadata.deletion_timestamp.is_some());
     assert!(going, "namespace {namespace} is still there");
     Ok(())

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, process::Stdio, sync::Arc, time::Duration};
 
 use e2e::{
-    Cluster, ControlPlane, Error, Result,
+    Cluster, ControlPlane, Result,
     cluster::unique,
     cni::Network,
     control_plane::Options,
@@ -38,19 +38,14 @@ pub async fn ipgc(scene: &Scene, args: &[&str], typed: &str) -> Result<Said> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true);
-    let mut child = command.spawn().map_err(Error::io("start ipgc"))?;
+    let mut child = command.spawn()?;
     let mut stdin = child.stdin.take().unwrap();
-    stdin
-        .write_all(typed.as_bytes())
-        .await
-        .map_err(Error::io("type"))?;
+    stdin.write_all(typed.as_bytes()).await?;
     drop(stdin);
     // In a cluster where no pod changes, the watch is heard first by a bookmark, a minute after the start.
     let patience = wait::PATIENCE * 2 + Duration::from_mins(2);
     let ended = tokio::time::timeout(patience, child.wait_with_output()).await;
-    let output = ended
-        .expect("ipgc did not end")
-        .map_err(Error::io("wait"))?;
+    let output = ended.expect("ipgc did not end")?;
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Ok(Said {
         code: output.status.code(),

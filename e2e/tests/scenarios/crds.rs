@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use e2e::{Cluster, ControlPlane, Error, Options, Result, pods::End, wait};
+use e2e::{Cluster, ControlPlane, Options, Result, pods::End, wait};
 use ipgc::api::CRD_FILES;
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ async fn printed(cluster: &Cluster) -> Result<PathBuf> {
     let file = cluster.dir().join("ipgc-crds.yaml");
     let printed = ipgc(&["crds"]).await?;
     assert!(printed.status.success(), "{printed:?}");
-    std::fs::write(&file, printed.stdout).map_err(Error::io("write the CRDs"))?;
+    std::fs::write(&file, printed.stdout)?;
     Ok(file)
 }
 

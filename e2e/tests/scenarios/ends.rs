@@ -12,7 +12,7 @@ async fn who_wrote_a_pool_is_forgotten_unless_somebody_applied_fields() -> Resul
     let (scene, network) = Scene::with_network("managers").await?;
     let pools = pools(scene.namespace.client(), &scene.namespace.name);
     let managers = async || {
-        let pool = pools.get(POOL).await.map_err(Error::api("the pool"))?;
+        let pool = pools.get(POOL).await?;
         let managers = pool.metadata.managed_fields.unwrap_or_default();
         let operations = managers.into_iter().filter_map(|it| it.operation);
         Ok::<_, Error>(operations.collect::<Vec<_>>())
@@ -24,8 +24,7 @@ async fn who_wrote_a_pool_is_forgotten_unless_somebody_applied_fields() -> Resul
             "metadata": { "name": POOL, "annotations": annotations },
         });
         let (params, patch) = (PatchParams::apply("gitops"), Patch::Apply(fields));
-        let applied = pools.patch(POOL, &params, &patch).await;
-        let pool = applied.map_err(Error::api("apply"))?;
+        let pool = pools.patch(POOL, &params, &patch).await?;
         Ok::<_, Error>(pool.metadata.annotations.unwrap_or_default())
     };
     let collecting = scene.collect().await?;

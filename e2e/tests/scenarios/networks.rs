@@ -5,12 +5,11 @@ use std::time::Instant;
 
 use e2e::{
     Result,
-    cni::Network,
     pods::{End, Interface},
 };
 use serde_json::json;
 
-use crate::support::{COOLDOWN, POOL, RANGE, Scene, address, plan, rows};
+use crate::support::{COOLDOWN, POOL, Scene, address, plan, rows};
 
 #[tokio::test]
 async fn an_address_whose_del_was_lost_is_given_back_after_the_cooldown() -> Result<()> {
@@ -47,53 +46,6 @@ async fn an_address_whose_del_was_lost_is_given_back_after_the_cooldown() -> Res
         )]
     );
     Ok(())
-}
-
-#[tokio::test]
-async fn three_interfaces_on_one_network_give_back_three_addresses() -> Result<()> {
-    let (scene, network) = Scene::with_network("three").await?;
-    let collecting = scene.collect().await?;
-    let started = scene
-        .start_pod(&plan("web-0", "net-a,net-a,net-a"), &[&network; 3])
-        .await?;
-    let addresses = ["10.1.0.1", "10.1.0.2", "10.1.0.3"];
-    assert_eq!(started.addresses, addresses.map(address));
-    scene.namespace.wait_offsets(POOL, &[1, 2, 3]).await?;
-    scene.namespace.wait_reservations(&addresses).await?;
-
-    scene.namespace.end_pod("web-0", End::Failed).await?;
-    scene.only(&[]).await?;
-    let counted = collecting.end().await;
-    assert_eq!((counted["rows_freed"], counted["patches_sent"]), (3, 1));
-    let event = |address| {
-        format!(
-            "Normal IPAddressGarbageCollected web-0 \
-             successful cleanup of IP address [{address}] from network net-a"
-        )
-    };
-    assert_eq!(scene.pod_events().await?, addresses.map(event));
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_network_without_reservations_leaves_those_of_others_alone() -> Result<()> {
-    let scene = Scene::new("overlap").await?;
-    let network = Network::range("net-a", RANGE).without_reservations();
-    scene.attach(&network).await?;
-    let collecting = scene.collect().await?;
-    let started = scene.start("web-0", &network).await?;
-    assert_eq!(started.addresses, [address("10.1.0.1")]);
-    // The same address through a network of another range that has reservations.
-    scene
-        .namespace
-        .plant_reservation("10.1.0.1", &scene.podref("other"), "net1")
-        .await?;
-    scene.namespace.end_pod("web-0", End::Succeeded).await?;
-    scene.namespace.wait_offsets(POOL, &[]).await?;
-    let counted = collecting.end().await;
-    assert_eq!(counted["rows_freed"], 1);
-    assert_eq!(counted["reservations_freed"], 0);
-    scene.namespace.wait_reservations(&["10.1.0.1"]).await
 }
 
 #[tokio::test]

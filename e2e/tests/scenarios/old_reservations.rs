@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use e2e::{Cluster, ControlPlane, Error, Options, Result, cni::Network, pods::End, wait};
+use e2e::{Cluster, ControlPlane, Options, Result, cni::Network, pods::End, wait};
 use serde_json::{Value, json};
 
 use crate::{byhand::ipgc, support::Scene};
@@ -67,7 +67,7 @@ async fn plant(scene: &Scene, name: &str, spec: Value) -> Result<()> {
         "metadata": {"name": name},
         "spec": spec,
     });
-    std::fs::write(&file, object.to_string()).map_err(Error::io("write a reservation"))?;
+    std::fs::write(&file, object.to_string())?;
     let file = file.to_string_lossy().into_owned();
     // As the plugin does, also if the CRD drops a field.
     let apply = ["apply", "--validate=ignore", "-f", &file];

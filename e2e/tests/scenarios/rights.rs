@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use e2e::{
-    Cluster, ControlPlane, Error, Result,
+    Cluster, ControlPlane, Result,
     access::Access,
     audit::Request,
     control_plane::Options,
@@ -99,7 +99,7 @@ async fn granted(cluster: &Cluster, (namespace, name): (&str, &str)) -> Result<V
     let role = cluster
         .kubectl(["get".to_owned()].iter().chain(&get))
         .await?;
-    let role: Value = serde_json::from_str(&role).map_err(Error::malformed("a role"))?;
+    let role: Value = serde_json::from_str(&role)?;
     let texts = |value: &Value| -> Vec<String> {
         let all = value.as_array().into_iter().flatten();
         all.map(|text| text.as_str().unwrap().to_owned()).collect()

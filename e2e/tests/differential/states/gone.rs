@@ -1,7 +1,6 @@
 //! Addresses that have to be given back: of pods that are gone, and of pods that stay and need them no more.
 
 use e2e::{
-    Error,
     cni::{Network, Sandbox},
     pods::End,
     pools::{Row, Rows},
@@ -93,8 +92,7 @@ pub fn a_pod_whose_network_attachment_was_deleted_first() -> State {
         place
             .attachments()
             .delete(&place.network().name, &DeleteParams::default())
-            .await
-            .map_err(Error::api("delete a network attachment"))?;
+            .await?;
         place.end().await
     }))
 }
@@ -108,8 +106,7 @@ pub fn a_pod_whose_network_attachment_got_another_range() -> State {
         place
             .attachments()
             .patch(&name, &PatchParams::default(), &Patch::Merge(patch))
-            .await
-            .map_err(Error::api("edit a network attachment"))?;
+            .await?;
         place.end().await
     }))
 }
@@ -169,7 +166,7 @@ pub fn a_pod_in_its_nodes_slice() -> State {
                 .plant_reservation(&place.fill("slice-{n}-10.{n}.1.7"), &place.podref(), "net1")
                 .await?;
             let ip = place.fill("10.{n}.1.7").parse();
-            let ip = ip.map_err(Error::malformed("an address"))?;
+            let ip = ip?;
             let interface = place.interface(&network, &[ip]);
             let plan = place.plan(&place.pod(), &network.name);
             namespace.running_pod(&plan, &[interface]).await?;

@@ -1,7 +1,7 @@
 //! Steps that several states share.
 
 use e2e::{
-    Error, Result,
+    Result,
     cni::Sandbox,
     pods::{End, PodPlan},
     pools::Row,
@@ -32,7 +32,7 @@ impl Place<'_> {
     pub(super) async fn running_successor(&self, plan: &PodPlan) -> Result<()> {
         self.successor(plan).await?;
         let ip = self.fill("10.{n}.0.1").parse();
-        let ip = ip.map_err(Error::malformed("an address"))?;
+        let ip = ip?;
         let interface = self.interface(&self.network(), &[ip]);
         self.namespace().run_pod(&plan.name, &[interface]).await?;
         Ok(())
@@ -77,8 +77,7 @@ impl Place<'_> {
                 &PatchParams::default(),
                 &Patch::Strategic(patch),
             )
-            .await
-            .map_err(Error::api("patch a pod's status"))?;
+            .await?;
         Ok(())
     }
 }
