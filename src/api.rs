@@ -152,20 +152,6 @@ impl NetworkAttachmentDefinition {
     }
 }
 
-/// An `IPAMClaim`, which keeps its addresses while pods come and go. Only its name is read.
-#[derive(CustomResource, Clone, Debug, Deserialize, Serialize)]
-#[kube(
-    group = "k8s.cni.cncf.io",
-    version = "v1alpha1",
-    kind = "IPAMClaim",
-    plural = "ipamclaims",
-    root = "IpamClaim",
-    schema = "disabled",
-    namespaced,
-    no_spec
-)]
-pub struct IpamClaimBody {}
-
 /// A `ResourceClaim` of Kubernetes 1.34 or newer, whose uid DRANET writes as the id of a row.
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize)]
 #[kube(

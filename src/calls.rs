@@ -253,16 +253,12 @@ pub async fn text(client: &Client, request: Request<Vec<u8>>) -> Result<String, 
     call(client.request_text(request)).await
 }
 
-/// Reads the text of a page of objects of a kind, of all namespaces or of one.
+/// Reads the text of a page of the objects below this path.
 ///
 /// # Errors
 /// As [`CallError`] says.
-pub async fn list<K: Resource<DynamicType = ()>>(
-    client: &Client,
-    namespace: Option<&str>,
-    params: &ListParams,
-) -> Result<String, CallError> {
-    let request = kube::core::Request::new(K::url_path(&(), namespace)).list(params);
+pub async fn list(client: &Client, path: &str, params: &ListParams) -> Result<String, CallError> {
+    let request = kube::core::Request::new(path).list(params);
     text(client, request.map_err(kube::Error::BuildRequest)?).await
 }
 

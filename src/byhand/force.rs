@@ -61,83 +61,69 @@ pub enum Subject {
     },
 }
 
-/// All that there is at an address: each may be removed, or why not.
-#[derive(Default)]
-pub(super) struct There {
-    rows: Vec<Result<Forced, String>>,
-    /// Those without a row.
-    reservations: Vec<Result<Forced, String>>,
-    /// The reservations that may be of another address.
-    ambiguous: Vec<String>,
-}
-
-impl There {
-    pub(super) fn of(
-        assessor: &Assessor<'_>,
-        address: IpAddr,
-        is_wanted: impl Fn(&PoolKey) -> bool,
-    ) -> Self {
-        let pools = assessor.snapshot.observed();
-        let pools = pools.filter(|pool| pool.exempts(address));
-        // A pool exempts the address in all networks of its namespace.
-        let exempt: HashSet<_> = pools.map(|pool| pool.key().namespace.clone()).collect();
-        let mut there = Self::default();
-        assessor.each(|it| {
-            let named = |reason: String| match &it.item {
-                Item::Row(pool, _) => format!("{}: {reason}", pool.key()),
-                Item::Reservation(reserved, _) => {
-                    format!(
-                        "reservation {}/{}: {reason}",
-                        reserved.namespace, reserved.name
-                    )
-                }
-            };
-            if let Item::Reservation(reserved, Reading::Ambiguous) = &it.item
-                && may_reserve(&reserved.name, address)
-            {
-                there.ambiguous.push(named(Unreadable::Network.to_string()));
+/// What may be removed at an address in the wanted pools, and why the rest may not. Reservations count where there is no row.
+fn standing(
+    assessor: &Assessor<'_>,
+    address: IpAddr,
+    is_wanted: impl Fn(&PoolKey) -> bool,
+) -> (Vec<Forced>, Vec<String>) {
+    let pools = assessor.snapshot.observed();
+    let pools = pools.filter(|pool| pool.exempts(address));
+    // A pool exempts the address in all networks of its namespace.
+    let exempt: HashSet<_> = pools.map(|pool| pool.key().namespace.clone()).collect();
+    let (mut rows, mut reservations, mut ambiguous) = (Vec::new(), Vec::new(), Vec::new());
+    assessor.each(|it| {
+        let name = || match &it.item {
+            Item::Row(pool, _) => pool.key().to_string(),
+            Item::Reservation(reserved, _) => {
+                format!("reservation {}/{}", reserved.namespace, reserved.name)
             }
-            if it.address != Some(address) {
-                return;
-            }
-            let (pool, subject) = place_of(it);
-            if !is_wanted(&pool) {
-                return;
-            }
-            let may_go = match &it.item {
-                Item::Row(pool, row) if pool.is_exempt(row) => Err(Unknown::Exempt.to_string()),
-                Item::Reservation(reserved, _) if exempt.contains(&*reserved.namespace) => {
-                    Err(Unknown::Exempt.to_string())
-                }
-                _ => may_go(assessor, it),
-            };
-            let forced = may_go.map(|is_readable| Forced {
-                pool,
-                subject,
-                podref: it.owner().parse().ok(),
-                address,
-                is_readable,
-            });
-            let of_kind = match it.item {
-                Item::Row(..) => &mut there.rows,
-                Item::Reservation(..) => &mut there.reservations,
-            };
-            of_kind.push(forced.map_err(named));
-        });
-        there
-    }
-
-    /// Whether what a person forced is there as it was, and may still go.
-    pub(super) fn check(self, it: &Forced) -> Result<(), NotDone> {
-        for there in self.rows.into_iter().chain(self.reservations) {
-            match there {
-                Ok(there) if there.subject == it.subject => return Ok(()),
-                Ok(_) => {}
-                Err(reason) => return Err(NotDone::Kept(reason)),
-            }
+        };
+        if let Item::Reservation(reserved, Reading::Ambiguous) = &it.item
+            && may_reserve(&reserved.name, address)
+        {
+            ambiguous.push(format!("{}: {}", name(), Unreadable::Network));
         }
-        Err(NotDone::Gone)
+        if it.address != Some(address) {
+            return;
+        }
+        let (pool, subject) = place_of(it);
+        if !is_wanted(&pool) {
+            return;
+        }
+        let (is_exempt, of_kind) = match &it.item {
+            Item::Row(pool, row) => (pool.is_exempt(row), &mut rows),
+            Item::Reservation(reserved, _) => {
+                (exempt.contains(&*reserved.namespace), &mut reservations)
+            }
+        };
+        let may_go = if is_exempt {
+            Err(Unknown::Exempt.to_string())
+        } else {
+            may_go(assessor, it)
+        };
+        let forced = may_go.map(|is_readable| Forced {
+            pool,
+            subject,
+            podref: it.owner().parse().ok(),
+            address,
+            is_readable,
+        });
+        of_kind.push(forced.map_err(|reason| format!("{}: {reason}", name())));
+    });
+    let is_taken = !rows.is_empty();
+    let all = if is_taken { rows } else { reservations };
+    let (mut found, mut why_not) = (Vec::new(), Vec::new());
+    for forced in all {
+        match forced {
+            Ok(forced) => found.push(forced),
+            Err(reason) => why_not.push(reason),
+        }
     }
+    if !is_taken && found.is_empty() {
+        why_not.extend(ambiguous);
+    }
+    (found, why_not)
 }
 
 fn place_of(it: &Judged<'_>) -> (PoolKey, Subject) {
@@ -211,23 +197,7 @@ pub fn at(
     {
         return Err(format!("no pool {pool} is known"));
     }
-    let there = There::of(&assessor, address, is_wanted);
-    let is_taken = !there.rows.is_empty();
-    let all = if is_taken {
-        there.rows
-    } else {
-        there.reservations
-    };
-    let (mut found, mut why_not) = (Vec::new(), Vec::new());
-    for forced in all {
-        match forced {
-            Ok(forced) => found.push(forced),
-            Err(reason) => why_not.push(reason),
-        }
-    }
-    if !is_taken && found.is_empty() {
-        why_not.extend(there.ambiguous);
-    }
+    let (mut found, why_not) = standing(&assessor, address, is_wanted);
     match (found.len(), why_not.is_empty()) {
         (1, true) => {
             let found = found.remove(0);
@@ -243,6 +213,19 @@ pub fn at(
     }
 }
 
+/// Whether what a person forced is there as it was, and may still go.
+pub(super) fn check(assessor: &Assessor<'_>, it: &Forced) -> Result<(), NotDone> {
+    let (found, why_not) = standing(assessor, it.address, |pool| *pool == it.pool);
+    if !why_not.is_empty() {
+        return Err(NotDone::Kept(why_not.join("; ")));
+    }
+    let mut found = found.iter();
+    if !found.any(|there| there.subject == it.subject) {
+        return Err(NotDone::Gone);
+    }
+    check_pods(assessor.snapshot, it)
+}
+
 /// Whether a pod of the snapshot speaks against removing what nothing can be judged of: its owner, or one that reports its
 /// address in whatever network.
 pub(super) fn check_pods(snapshot: &Snapshot, it: &Forced) -> Result<(), NotDone> {
@@ -252,7 +235,7 @@ pub(super) fn check_pods(snapshot: &Snapshot, it: &Forced) -> Result<(), NotDone
     if let Some(podref) = &it.podref
         && snapshot.pod(podref.as_str()).is_some()
     {
-        return Err(present(podref));
+        return Err(NotDone::Kept(format!("its pod {podref} is there")));
     }
     let mut pods = snapshot.pods.iter();
     match pods.find(|pod| pod.status.has_address(it.address)) {
@@ -262,8 +245,4 @@ pub(super) fn check_pods(snapshot: &Snapshot, it: &Forced) -> Result<(), NotDone
         ))),
         None => Ok(()),
     }
-}
-
-pub(super) fn present(podref: &PodRef) -> NotDone {
-    NotDone::Kept(format!("its pod {podref} is there"))
 }

@@ -8,7 +8,6 @@ use ipgc_core::{
     fact::Fact,
     judge::{Stale, Verdict},
     patch::{Answer, FreePatch, UnreadablePatch},
-    podref::PodRef,
     pool::{ObservedPool, PoolKey, Row, Unreadable},
     proof::{Presence, Proof},
     reservation::Reservation,
@@ -22,8 +21,7 @@ use tracing::info;
 
 use super::{
     NotDone, Writer,
-    force::{Forced, Subject, There, check_pods, present},
-    row_of,
+    force::{Forced, Subject, check, check_pods},
 };
 use crate::{
     access,
@@ -44,14 +42,6 @@ pub struct Freed {
     pub reservation: Wanted,
 }
 
-fn kept(verdict: Verdict) -> NotDone {
-    NotDone::Kept(match verdict {
-        Verdict::Held(reason) => reason.to_string(),
-        Verdict::Unknown(reason) => reason.to_string(),
-        Verdict::Stale(_) => "it waits".to_owned(),
-    })
-}
-
 impl Writer {
     /// Frees the row that a person forced, if it is unchanged and may go. A reservation without a row is only judged here.
     /// If the result is `Some`, [`release`](Self::release) deletes the reservation that it names. With `dry_run` nothing is
@@ -67,32 +57,30 @@ impl Writer {
                 stored,
             } => {
                 let podrefs = it.podref.iter().cloned().collect();
-                let observed = self.observe(&it.pool, pool_uid, &podrefs).await?;
+                let observed = self.context.pools.observe(&it.pool, &podrefs).await?;
+                let observed = observed.filter(|observed| observed.uid() == pool_uid);
                 let observed = observed.ok_or(NotDone::Gone)?;
-                let row = row_of(&observed, key, stored).ok_or(NotDone::Gone)?;
-                // Another range gives the key another address.
-                if observed.address_of(row) != Some(it.address) {
-                    return Err(NotDone::Gone);
-                }
-                if it.is_readable {
-                    let freed = self.free_row(it, &observed, row, dry_run);
-                    return freed.await.map(Some);
-                }
-                self.free_unreadable(it, &observed, row, dry_run).await?;
+                let is_it = |row: &&Row| {
+                    row.key() == key
+                        && row.stored() == stored
+                        // Another range gives the key another address.
+                        && observed.address_of(row) == Some(it.address)
+                };
+                let row = observed.rows().iter().find(is_it).ok_or(NotDone::Gone)?;
+                self.free_row(it, &observed, row, dry_run).await
             }
             Subject::Reservation { name, uid } => {
                 let snapshot = self.look().await?;
                 let assessor = Assessor::new(&snapshot, &self.context.policy);
-                There::of(&assessor, it.address, |pool| *pool == it.pool).check(it)?;
+                check(&assessor, it)?;
                 if it.is_readable {
                     let freed = of_reservation(&assessor, it, uid);
                     return freed.ok_or(NotDone::Gone).map(Some);
                 }
-                check_pods(&snapshot, it)?;
                 self.free_nobodys(it, (name, uid), dry_run).await?;
+                Ok(None)
             }
         }
-        Ok(None)
     }
 
     /// Claims the reservation, proves its pod absent, and deletes it. If a pod of that name may return, the deletion waits
@@ -159,29 +147,30 @@ impl Writer {
         Ok(snapshot)
     }
 
-    /// The proof about the owner of a row, and the cluster, both read after the row was observed.
-    async fn prove<'p>(
-        &self,
-        observed: &'p ObservedPool,
-        podref: Option<&PodRef>,
-    ) -> Result<(Proof<'p>, Snapshot), NotDone> {
-        let ticket = observed.begin_proof();
-        let snapshot = self.look().await?;
-        let asked: Asked = podref.map(|it| (it.clone(), true)).into_iter().collect();
-        let proof = self.context.prover.prove(ticket, &asked, false).await;
-        Ok((proof, snapshot))
-    }
-
     async fn free_row(
         &self,
         it: &Forced,
         observed: &ObservedPool,
         row: &Row,
         dry_run: bool,
-    ) -> Result<Freed, NotDone> {
-        let (proof, snapshot) = self.prove(observed, it.podref.as_ref()).await?;
+    ) -> Result<Option<Freed>, NotDone> {
+        // The cluster and the pods are read after the row was observed.
+        let ticket = observed.begin_proof();
+        let snapshot = self.look().await?;
+        let asked: Asked = it.podref.iter().map(|it| (it.clone(), true)).collect();
+        let proof = self.context.prover.prove(ticket, &asked, false).await;
+        if !it.is_readable {
+            check_pods(&snapshot, it)?;
+            return self.free_unreadable(it, &proof, row, dry_run).await;
+        }
         let release = Assessor::new(&snapshot, &self.context.policy).force(&proof, row);
-        let release = release.map_err(kept)?;
+        let release = release.map_err(|verdict| {
+            NotDone::Kept(match verdict {
+                Verdict::Held(reason) => reason.to_string(),
+                Verdict::Unknown(reason) => reason.to_string(),
+                Verdict::Stale(_) => "it waits".to_owned(),
+            })
+        })?;
         let (content, stale) = (release.content().clone(), release.stale().clone());
         let pod = match proof.presence(&content.podref) {
             Presence::Present(pod) => pod,
@@ -204,7 +193,7 @@ impl Writer {
                 "freed row"
             );
         }
-        Ok(Freed {
+        Ok(Some(Freed {
             reservation: Wanted {
                 networks: self.context.networks_of(observed).into(),
                 // Nobody saw its pod.
@@ -213,40 +202,40 @@ impl Writer {
                 row: content.into(),
             },
             stale,
-        })
+        }))
     }
 
     /// Removes a row that cannot be read: its owner is proven absent if it has one, and a patch tests the whole of it.
     async fn free_unreadable(
         &self,
         it: &Forced,
-        observed: &ObservedPool,
+        proof: &Proof<'_>,
         row: &Row,
         dry_run: bool,
-    ) -> Result<(), NotDone> {
-        let (proof, snapshot) = self.prove(observed, it.podref.as_ref()).await?;
-        check_pods(&snapshot, it)?;
-        if let Some(podref) = &it.podref {
-            match proof.presence(podref) {
-                Presence::Absent => {}
-                Presence::Present(_) => return Err(present(podref)),
+    ) -> Result<Option<Freed>, NotDone> {
+        let against = it
+            .podref
+            .as_ref()
+            .and_then(|podref| match proof.presence(podref) {
+                Presence::Absent => None,
+                Presence::Present(_) => Some(format!("its pod {podref} is there")),
                 Presence::Unknown(reason) => {
-                    return Err(NotDone::Kept(format!(
-                        "its pod {podref} could not be read: {reason}"
-                    )));
+                    Some(format!("its pod {podref} could not be read: {reason}"))
                 }
-            }
+            });
+        if let Some(reason) = against {
+            return Err(NotDone::Kept(reason));
         }
-        let patch = UnreadablePatch::new(observed, row).ok_or_else(|| {
+        let patch = UnreadablePatch::new(proof.observed(), row).ok_or_else(|| {
             NotDone::Kept("it is exempted by a person, or can be read".to_owned())
         })?;
         if dry_run {
-            return Ok(());
+            return Ok(None);
         }
         let done = self.context.pools.free_unreadable(&it.pool, &patch).await;
         self.is_done(it, row, done).await?;
         info!(pool = %it.pool, key = row.key(), address = %it.address, stored = %row.stored(), "freed row that cannot be read");
-        Ok(())
+        Ok(None)
     }
 
     /// Whether the patch that removes a row was done. Where there was no answer, it may have been, or may be done yet. A row

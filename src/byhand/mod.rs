@@ -8,13 +8,9 @@
 pub mod force;
 pub mod free;
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use ipgc_core::{
-    evidence::Policy,
-    podref::PodRef,
-    pool::{ObservedPool, PoolKey, Row},
-};
+use ipgc_core::evidence::Policy;
 use kube::Client;
 use tokio_util::task::TaskTracker;
 
@@ -71,21 +67,4 @@ impl Writer {
             releaser: Arc::new(releaser),
         }
     }
-
-    /// The pool, if it is still that one, with the rows of these pods.
-    async fn observe(
-        &self,
-        pool: &PoolKey,
-        uid: &str,
-        podrefs: &BTreeSet<PodRef>,
-    ) -> Result<Option<ObservedPool>, ObserveError> {
-        let observed = self.context.pools.observe(pool, podrefs).await?;
-        Ok(observed.filter(|observed| observed.uid() == uid))
-    }
-}
-
-/// The row, if it is as it was.
-fn row_of<'a>(pool: &'a ObservedPool, key: &str, stored: &serde_json::Value) -> Option<&'a Row> {
-    let mut rows = pool.rows().iter();
-    rows.find(|row| row.key() == key && row.stored() == stored)
 }

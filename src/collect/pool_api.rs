@@ -161,7 +161,7 @@ impl PoolApi {
         wanted: impl FnMut(&Glance<'_>) -> bool,
     ) -> Result<PoolPage, ObserveError> {
         let asked = self.history.ask::<IpPool>(params);
-        let text = list::<IpPool>(&self.client, namespace, params).await?;
+        let text = list(&self.client, &IpPool::url_path(&(), namespace), params).await?;
         let read_at = self.clock.now();
         let (metadata, mut pools) = ObservedPool::parse_list::<ListMeta>(&text, read_at, wanted)?;
         if self.claims {

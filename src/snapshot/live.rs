@@ -6,18 +6,17 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use ipgc_core::patch::Answer;
-use k8s_openapi::{
-    api::core::v1::{Node, Pod},
-    apimachinery::pkg::apis::meta::v1::ListMeta,
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
+use kube::{
+    Client, Resource as _,
+    api::{DynamicObject, ListParams},
 };
-use kube::{Client, Resource, api::ListParams};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{Kind, Snapshot, gather::Gather, neighbours, schemas, server};
 use crate::{
     access::{Right, Scope},
-    api::{IpPool, IpamClaim, NetworkAttachmentDefinition, NodeSlicePool, Reservation},
     calls::{CallError, list, next_page},
     collect::pool_api::{first_page, next_size},
 };
@@ -69,33 +68,33 @@ struct Page<'t> {
     items: Option<Vec<&'t RawValue>>,
 }
 
+/// The kinds that every snapshot has, in the order in which they are read.
+const ORDER: [Kind; 6] = [
+    Kind::Reservation,
+    Kind::IpPool,
+    Kind::NodeSlicePool,
+    Kind::Pod,
+    Kind::Node,
+    Kind::Definition,
+];
+
 /// Reads all of it.
 ///
 /// # Errors
 /// As [`LiveError`] says.
 pub async fn read(client: &Client, scan: &Scan) -> Result<Snapshot, LiveError> {
+    let of_pools = scan.pool_namespace.as_deref();
     let mut reader = Reader {
         client,
         scan,
         gather: Gather::new(scan.selector.as_ref()),
     };
-    let of_pools = scan.pool_namespace.as_deref();
-    reader
-        .read::<Reservation>(Kind::Reservation, of_pools)
-        .await?;
-    reader.read::<IpPool>(Kind::IpPool, of_pools).await?;
-    reader
-        .read::<NodeSlicePool>(Kind::NodeSlicePool, of_pools)
-        .await?;
-    // The row of each pod was read before the pod.
-    reader.read::<Pod>(Kind::Pod, None).await?;
-    reader.read::<Node>(Kind::Node, None).await?;
-    reader
-        .read::<NetworkAttachmentDefinition>(Kind::Definition, None)
-        .await?;
+    for kind in ORDER {
+        reader.read(kind).await?;
+    }
     // Nobody is told to install a kind, or to grant a right, that only rows of IPAMClaims need.
     if reader.gather.snapshot.has_ipam_claims() {
-        reader.read::<IpamClaim>(Kind::IpamClaim, None).await?;
+        reader.read(Kind::IpamClaim).await?;
     }
     let mut gather = reader.gather;
     if !scan.only_objects {
@@ -126,19 +125,19 @@ pub async fn read_empty_pools(
     client: &Client,
     namespace: Option<&str>,
 ) -> Result<Snapshot, LiveError> {
+    let scan = Scan {
+        pool_namespace: namespace.map(str::to_owned),
+        ..Scan::default()
+    };
     let mut reader = Reader {
         client,
-        scan: &Scan::default(),
+        scan: &scan,
         gather: Gather::new(None),
     };
     reader.gather.only_empty = true;
-    reader.read::<IpPool>(Kind::IpPool, namespace).await?;
-    let slices = Kind::NodeSlicePool;
-    reader.read::<NodeSlicePool>(slices, namespace).await?;
-    let definitions = Kind::Definition;
-    reader
-        .read::<NetworkAttachmentDefinition>(definitions, None)
-        .await?;
+    for kind in [Kind::IpPool, Kind::NodeSlicePool, Kind::Definition] {
+        reader.read(kind).await?;
+    }
     Ok(reader.gather.end())
 }
 
@@ -168,20 +167,23 @@ struct Reader<'r> {
 
 impl Reader<'_> {
     /// Reads all objects of a kind. Pages of pools are sized by their bytes.
-    async fn read<K: Resource<DynamicType = ()>>(
-        &mut self,
-        kind: Kind,
-        namespace: Option<&str>,
-    ) -> Result<(), LiveError> {
+    async fn read(&mut self, kind: Kind) -> Result<(), LiveError> {
+        let namespace = match kind {
+            Kind::IpPool | Kind::Reservation | Kind::NodeSlicePool => {
+                self.scan.pool_namespace.as_deref()
+            }
+            Kind::Pod | Kind::Node | Kind::Definition | Kind::IpamClaim => None,
+        };
+        let path = DynamicObject::url_path(&kind.resource(), namespace);
         let mut next = Some(match kind {
             Kind::IpPool => first_page(),
             Kind::Reservation => ListParams::default().limit(MANY),
             _ => ListParams::default().limit(SOME),
         });
         while let Some(params) = next {
-            let answer = match list::<K>(self.client, namespace, &params).await {
+            let answer = match list(self.client, &path, &params).await {
                 Ok(answer) => answer,
-                Err(error) => return self.refused::<K>(kind, namespace, error),
+                Err(error) => return self.refused(kind, namespace, error),
             };
             let failed = |error: serde_json::Error| LiveError::Call(kind, error.into());
             let page: Page = serde_json::from_str(&answer).map_err(failed)?;
@@ -201,7 +203,7 @@ impl Reader<'_> {
     }
 
     /// The error of a list that failed, unless a cluster may lack the kind.
-    fn refused<K: Resource<DynamicType = ()>>(
+    fn refused(
         &mut self,
         kind: Kind,
         namespace: Option<&str>,
@@ -217,10 +219,11 @@ impl Reader<'_> {
                 Ok(())
             }
             Answer::Forbidden if !is_unknown_caller(&error) => {
+                let resource = kind.resource();
                 let right = Right {
                     verb: "list",
-                    group: K::group(&()),
-                    resource: K::plural(&()),
+                    group: resource.group.into(),
+                    resource: resource.plural.into(),
                     scope: match (kind, namespace) {
                         (Kind::Node, _) => Scope::Cluster,
                         (_, Some(namespace)) => Scope::Namespace(namespace.to_owned()),

@@ -33,6 +33,8 @@ use ipgc_core::{
     time::Moment,
 };
 
+use kube::api::{ApiResource, GroupVersionKind};
+
 use crate::report::names;
 
 pub use self::objects::{Object, read_objects};
@@ -67,6 +69,13 @@ impl Kind {
         Self::Definition,
         Self::IpamClaim,
     ];
+
+    /// The kind as the API server serves it.
+    pub(crate) fn resource(self) -> ApiResource {
+        let [version, kind, plural] = self.names();
+        let (group, version) = version.rsplit_once('/').unwrap_or(("", version));
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)
+    }
 
     /// `apiVersion` and `kind`.
     pub fn type_of(self) -> (&'static str, &'static str) {
