@@ -23,7 +23,7 @@ use crate::{
     leader::lacks_namespace,
     once,
     run::{Collector, Phase, Running},
-    snapshot::{neighbours, schemas, server},
+    snapshot::{neighbours, server},
 };
 
 const EXAMPLES: &str = "\
@@ -219,8 +219,7 @@ async fn collect(
     let counters = Arc::clone(&collector.vitals.counters);
     let neighbours = tokio::spawn(async move {
         let mut notes = neighbours::pods(&client, namespace.as_deref()).await;
-        notes.extend(server::note(&client).await);
-        notes.extend(schemas::notes(&client).await);
+        notes.extend(server::notes(&client).await);
         for note in notes {
             warn!("{note}");
             counters.start_warnings.inc();

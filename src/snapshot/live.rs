@@ -14,7 +14,7 @@ use kube::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Kind, Snapshot, gather::Gather, neighbours, schemas, server};
+use super::{Kind, Snapshot, gather::Gather, neighbours, server};
 use crate::{
     access::{Right, Scope},
     calls::{CallError, list, next_page},
@@ -100,8 +100,7 @@ pub async fn read(client: &Client, scan: &Scan) -> Result<Snapshot, LiveError> {
     if !scan.only_objects {
         let notes = neighbours::notes(client, of_pools).await;
         gather.snapshot.notes.extend(notes);
-        gather.snapshot.notes.extend(server::note(client).await);
-        gather.snapshot.notes.extend(schemas::notes(client).await);
+        gather.snapshot.notes.extend(server::notes(client).await);
     }
     let mut snapshot = gather.end();
     if !scan.only_objects && !snapshot.reservations.is_empty() {

@@ -9,7 +9,6 @@ pub mod labels;
 pub mod live;
 pub(crate) mod neighbours;
 mod objects;
-pub(crate) mod schemas;
 pub(crate) mod server;
 mod yaml;
 

@@ -50,44 +50,40 @@ fn name(object: &DynamicObject) -> String {
     format!("{namespace}/{}", object.name_any())
 }
 
-fn runs(object: &DynamicObject, program: &str) -> bool {
-    object.data["spec"].to_string().contains(program)
-}
-
 /// The notes about an object: that it runs upstream's loop, a reconciler, or a collector of others.
 fn about(kind: &str, object: &DynamicObject) -> [Option<String>; 4] {
-    let is_reconciler = runs(object, RECONCILER) || object.name_any() == "whereabouts-reconciler";
-    // Up to that version its pods run the reconciler as well, each at the same second.
-    let own_loop = runs(object, LOOP).then(|| {
-        format!(
-            "whereabouts' own loop runs beside ipgc ({kind} {}); it is needed no more, and up to whereabouts 0.9.3 \
-             it is its reconciler, too, which frees addresses of pods that live",
-            name(object)
-        )
-    });
-    let reconciler = is_reconciler.then(|| {
-        format!(
-            "whereabouts' reconciler runs beside ipgc ({kind} {}); it frees addresses by rules of its own, \
-             those of pods that live among them: scale it to 0 or suspend it",
-            name(object)
-        )
-    });
-    let is_cleaner =
-        object.name_any() == CLEANER || object.labels().get("app").is_some_and(|it| it == CLEANER);
-    let cleaner = is_cleaner.then(|| {
-        format!(
-            "{CLEANER} runs beside ipgc ({kind} {}); it frees addresses by rules of its own: scale it to 0",
-            name(object)
-        )
-    });
-    let operator = runs(object, OPERATOR).then(|| {
-        format!(
-            "{OPERATOR} runs beside ipgc ({kind} {}); it frees addresses by rules of its own, and makes the slices of \
-             nodes: leave it where there are any, else scale it to 0",
-            name(object)
-        )
-    });
-    [own_loop, reconciler, cleaner, operator]
+    let spec = object.data["spec"].to_string();
+    let (object_name, app) = (object.name_any(), object.labels().get("app"));
+    let is_reconciler = spec.contains(RECONCILER) || object_name == "whereabouts-reconciler";
+    let is_cleaner = object_name == CLEANER || app.is_some_and(|app| app == CLEANER);
+    [
+        // Up to that version its pods run the reconciler as well, each at the same second.
+        (
+            spec.contains(LOOP),
+            "whereabouts' own loop",
+            "it is needed no more, and up to whereabouts 0.9.3 it is its reconciler, too, which frees addresses of pods \
+             that live",
+        ),
+        (
+            is_reconciler,
+            "whereabouts' reconciler",
+            "it frees addresses by rules of its own, those of pods that live among them: scale it to 0 or suspend it",
+        ),
+        (
+            is_cleaner,
+            CLEANER,
+            "it frees addresses by rules of its own: scale it to 0",
+        ),
+        (
+            spec.contains(OPERATOR),
+            OPERATOR,
+            "it frees addresses by rules of its own, and makes the slices of nodes: leave it where there are any, else \
+             scale it to 0",
+        ),
+    ]
+    .map(|(is_it, program, advice)| {
+        is_it.then(|| format!("{program} runs beside ipgc ({kind} {}); {advice}", name(object)))
+    })
 }
 
 /// The notes for people with all rights, one sentence each.
