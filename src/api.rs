@@ -13,6 +13,7 @@
 
 use std::net::IpAddr;
 
+use ipgc_core::{address::Range, routes::Slice};
 use kube::CustomResource;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -102,12 +103,23 @@ pub struct NodeSliceAllocation {
 }
 
 impl NodeSlicePool {
-    /// The slices that a node has, as (node, CIDR). Free slices are left out.
-    pub fn assigned(&self) -> impl Iterator<Item = (&str, &str)> {
-        let slices = self.spec.slices.iter().flat_map(|it| &it.allocations);
-        slices
-            .filter(|slice| !slice.node_name.is_empty())
-            .map(|slice| (slice.node_name.as_str(), slice.slice_range.as_str()))
+    /// The slices that nodes have, or what is wrong with one, each with its place in `status.allocations`. Free slices are
+    /// left out.
+    pub fn slices(&self) -> impl Iterator<Item = (usize, Result<Slice, String>)> {
+        let all = self.spec.slices.iter().flat_map(|it| &it.allocations);
+        let assigned = all.enumerate().filter(|(_, it)| !it.node_name.is_empty());
+        assigned.map(|(place, it)| {
+            let range = Range::parse(&it.slice_range);
+            let range =
+                range.map_err(|error| format!("the slice of node {}: {error}", it.node_name));
+            let slice = range.map(|range| Slice {
+                namespace: self.metadata.namespace.clone().unwrap_or_default(),
+                name: self.metadata.name.clone().unwrap_or_default(),
+                node: it.node_name.as_str().into(),
+                range,
+            });
+            (place, slice)
+        })
     }
 }
 

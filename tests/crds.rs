@@ -80,10 +80,13 @@ fn types_and_crds_name_the_same_resource() {
 fn slices_are_read(#[case] mut pool: Value, #[case] slices: Option<&[(&str, &str)]>) {
     pool["metadata"] = json!({ "name": "x" });
     let read = serde_json::from_value::<NodeSlicePool>(pool).ok();
-    let read = read
-        .as_ref()
-        .map(|pool| pool.assigned().collect::<Vec<_>>());
-    assert_eq!(read.as_deref(), slices);
+    let read = read.map(|pool| pool.slices().map(|(_, slice)| slice.unwrap()).collect());
+    let read = read.map(|all: Vec<_>| all.into_iter().map(|it| (it.node, it.range.to_string())));
+    let slices = slices.map(|all| {
+        all.iter()
+            .map(|(node, range)| ((*node).into(), (*range).into()))
+    });
+    assert_eq!(read.map(Vec::from_iter), slices.map(Vec::from_iter));
 }
 
 #[rstest]

@@ -76,27 +76,17 @@ pub(super) fn main(args: &Args) -> Ended {
     if args.interval < Duration::from_secs(1) {
         return Err("--interval must be at least 1s".to_owned());
     }
-    let report = block_on(args.report())?;
-    args.print(&report)?;
-    if !args.watch {
-        return Ok(ExitCode::SUCCESS);
-    }
-    loop {
+    args.print(&block_on(args.report())?)?;
+    // The cursor goes to the first line, and what is below it goes.
+    let is_terminal = stdout().is_terminal();
+    let clear = if is_terminal { "\x1b[H\x1b[2J" } else { "\n" };
+    while args.watch {
         std::thread::sleep(args.interval);
         match block_on(args.report()) {
             Ok(report) => {
-                // The cursor goes to the first line, and what is below it goes. A reader that is gone has enough.
-                let clear: &[u8] = if stdout().is_terminal() {
-                    b"\x1b[H\x1b[2J"
-                } else {
-                    b"\n"
-                };
-                if stdout()
-                    .lock()
-                    .write_all(clear)
-                    .and_then(|()| stdout().flush())
-                    .is_err()
-                {
+                let cleared = write!(stdout(), "{clear}").and_then(|()| stdout().flush());
+                // A reader that is gone has enough.
+                if cleared.is_err() {
                     break;
                 }
                 args.print(&report)?;

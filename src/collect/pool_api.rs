@@ -3,7 +3,6 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use ipgc_core::{
-    address::Range,
     patch::{FreePatch, UnreadablePatch},
     podref::PodRef,
     pool::{Glance, NotAPool, ObservedPool, PoolKey},
@@ -207,7 +206,11 @@ impl PoolApi {
     pub async fn slices(&self, namespace: Option<&str>) -> Result<Vec<Slice>, CallError> {
         let mut slices = Vec::new();
         let add = |pool: DeserializeGuard<NodeSlicePool>| match pool.0 {
-            Ok(pool) => slices.extend(slices_of(&pool)),
+            Ok(pool) => slices.extend(pool.slices().filter_map(|(_, slice)| {
+                let pool = pool.metadata.name.as_deref();
+                let slice = slice.inspect_err(|reason| warn!(pool, reason, "slice cannot be read"));
+                slice.ok()
+            })),
             Err(invalid) => {
                 let pool = invalid.metadata.name.unwrap_or_default();
                 warn!(pool, reason = %invalid.error, "NodeSlicePool cannot be read");
@@ -248,22 +251,4 @@ impl PoolApi {
             .await
             .map(|_: PartialObjectMeta<IpPool>| ())
     }
-}
-
-fn slices_of(pool: &NodeSlicePool) -> Vec<Slice> {
-    let name = pool.metadata.name.clone().unwrap_or_default();
-    let namespace = pool.metadata.namespace.clone().unwrap_or_default();
-    let slices = pool.assigned().filter_map(|(node, range)| {
-        let range = Range::parse(range);
-        let range = range.inspect_err(|reason| {
-            warn!(pool = name, node, %reason, "slice cannot be read");
-        });
-        Some(Slice {
-            namespace: namespace.clone(),
-            name: name.clone(),
-            node: node.into(),
-            range: range.ok()?,
-        })
-    });
-    slices.collect()
 }

@@ -31,29 +31,18 @@ pub const DUMP: &str = "kubectl get ippools,overlappingrangeipreservations,nodes
 /// # Errors
 /// One line that names the file.
 pub fn read(paths: &[PathBuf], selector: Option<&Selector>) -> Result<Snapshot, String> {
-    let mut gather = Gather::new(selector);
-    let files = expand(paths, &mut gather.is_gathered)?;
     let mut reader = Reader {
-        gather,
+        gather: Gather::new(selector),
         others: BTreeMap::new(),
+        texts: 0,
         order: Vec::new(),
         empty: Vec::new(),
     };
-    for (at, path) in files.iter().enumerate() {
+    for path in expand(paths, &mut reader.gather.is_gathered)? {
         let named = |error: String| format!("{}: {error}", path.display());
-        let source: Box<dyn Read> = if is_stdin(path) {
-            Box::new(stdin().lock())
-        } else {
-            Box::new(File::open(path).map_err(|error| named(error.to_string()))?)
-        };
-        let read = match Packed::of(path) {
-            None => reader.objects(at, path, source),
-            Some(Packed::Tar) => reader.archive(at, source),
-            Some(Packed::Gzip) => reader.archive(at, MultiGzDecoder::new(source)),
-        };
-        read.map_err(named)?;
+        reader.file(&path).map_err(named)?;
         // Somebody named it, and wants to know.
-        if reader.empty.last() == Some(path) && paths.contains(path) {
+        if reader.empty.last() == Some(&path) && paths.contains(&path) {
             return Err(named(EMPTY.to_owned()));
         }
     }
@@ -63,6 +52,8 @@ pub fn read(paths: &[PathBuf], selector: Option<&Selector>) -> Result<Snapshot, 
     finish(reader.gather.end(), &reader.order, &reader.empty)
 }
 
+/// How the names of archives end that gzip packed.
+const PACKED: [&str; 2] = [".tar.gz", ".tgz"];
 const EMPTY: &str = "is empty: it was cut off, or what wrote it failed";
 
 /// Takes in the objects of all files.
@@ -70,20 +61,41 @@ struct Reader {
     gather: Gather,
     /// How many there are of other kinds.
     others: BTreeMap<String, usize>,
-    /// The kinds that tell what was read first, each with the number of its file.
+    /// How many texts were read: files, and files of archives.
+    texts: usize,
+    /// The kinds that tell what was read first, each with the number of its text.
     order: Vec<(usize, Kind)>,
     /// The files without objects or lists.
     empty: Vec<PathBuf>,
 }
 
 impl Reader {
-    fn objects(&mut self, file: usize, path: &Path, source: impl Read) -> Result<(), String> {
+    /// Reads a file, or all of an archive.
+    fn file(&mut self, path: &Path) -> Result<(), String> {
+        let source: Box<dyn Read> = if is_stdin(path) {
+            Box::new(stdin().lock())
+        } else {
+            Box::new(File::open(path).map_err(|error| error.to_string())?)
+        };
+        let name = path.to_string_lossy();
+        if PACKED.iter().any(|ending| name.ends_with(ending)) {
+            self.archive(MultiGzDecoder::new(source))
+        } else if path.extension().is_some_and(|it| it == "tar") {
+            self.archive(source)
+        } else {
+            self.objects(path, source)
+        }
+    }
+
+    fn objects(&mut self, path: &Path, source: impl Read) -> Result<(), String> {
+        self.texts += 1;
+        let text = self.texts;
         let found = read_objects(source, &mut |object| {
             if let Some(kind) = known(object)? {
                 if matches!(kind, Kind::IpPool | Kind::Reservation | Kind::Pod)
-                    && self.order.last() != Some(&(file, kind))
+                    && self.order.last() != Some(&(text, kind))
                 {
-                    self.order.push((file, kind));
+                    self.order.push((text, kind));
                 }
                 return self.gather.object(kind, object.text);
             }
@@ -96,13 +108,13 @@ impl Reader {
     }
 
     /// The files of an archive that would be read of its folder.
-    fn archive(&mut self, file: usize, source: impl Read) -> Result<(), String> {
+    fn archive(&mut self, source: impl Read) -> Result<(), String> {
         let broken = |error: io::Error| format!("the archive cannot be read: {error}");
         let mut source = Ending { source, zeros: 0 };
         let mut archive = tar::Archive::new(&mut source);
         let mut found = false;
         let mut top = None;
-        for (at, entry) in archive.entries().map_err(broken)?.enumerate() {
+        for entry in archive.entries().map_err(broken)? {
             let entry = entry.map_err(broken)?;
             let path = entry.path().map_err(broken)?.into_owned();
             let is_folder = entry.header().entry_type().is_dir();
@@ -118,7 +130,7 @@ impl Reader {
                 continue;
             }
             found = true;
-            let read = self.objects(MOST_FILES + file * MOST_FILES + at, &path, entry);
+            let read = self.objects(&path, entry);
             read.map_err(|error| format!("{}: {error}", path.display()))?;
         }
         // The sum of a packed file stands at its end.
@@ -154,29 +166,8 @@ impl<R: Read> Read for Ending<R> {
     }
 }
 
-/// More files than an input has: the files of an archive are counted from there.
-const MOST_FILES: usize = 1 << 24;
-
 const NOTHING_THERE: &str =
     "no file there ends in .json, .yaml or .yml, and none below it is named after a kind";
-
-/// How the files of an archive are packed.
-enum Packed {
-    Tar,
-    Gzip,
-}
-
-impl Packed {
-    fn of(path: &Path) -> Option<Self> {
-        let stem = || path.file_stem().map(Path::new)?.extension();
-        match path.extension()?.to_str()? {
-            "tar" => Some(Self::Tar),
-            "tgz" => Some(Self::Gzip),
-            "gz" => stem().filter(|it| *it == "tar").map(|_| Self::Gzip),
-            _ => None,
-        }
-    }
-}
 
 /// Why a pod that was born between the reads may look like one that is gone, by the order in which rows, reservations and
 /// pods were read. This order is known only within one file.

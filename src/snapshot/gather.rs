@@ -5,10 +5,7 @@
 
 use std::collections::HashSet;
 
-use ipgc_core::{
-    address::Range, definitions, ipam, pool::ObservedPool, reservation::Reservation, routes::Slice,
-    text::excerpt,
-};
+use ipgc_core::{definitions, ipam, pool::ObservedPool, reservation::Reservation, text::excerpt};
 use kube::core::{Selector, SelectorExt};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -146,7 +143,7 @@ impl Gather {
             Kind::NodeSlicePool => match serde_json::from_str(text) {
                 Ok(pool) => {
                     if self.once(kind, &name_of(text))? {
-                        self.slices(&pool);
+                        self.slices(&pool, text);
                     }
                 }
                 Err(error) => self.unreadable(kind, text, &error),
@@ -213,28 +210,17 @@ impl Gather {
         }
     }
 
-    fn slices(&mut self, pool: &NodeSlicePool) {
-        let name = pool.metadata.name.clone().unwrap_or_default();
-        let namespace = pool.metadata.namespace.clone().unwrap_or_default();
-        let slices = pool.spec.slices.iter().flat_map(|s| &s.allocations);
-        for (index, slice) in slices.enumerate() {
-            if slice.node_name.is_empty() {
-                continue;
-            }
-            match Range::parse(&slice.slice_range) {
-                Ok(range) => {
-                    self.snapshot.slice_places.push(index);
-                    self.snapshot.slices.push(Slice {
-                        namespace: namespace.clone(),
-                        name: name.clone(),
-                        node: slice.node_name.as_str().into(),
-                        range,
-                    });
+    fn slices(&mut self, pool: &NodeSlicePool, text: &str) {
+        for (place, slice) in pool.slices() {
+            match slice {
+                Ok(slice) => {
+                    self.snapshot.slice_places.push(place);
+                    self.snapshot.slices.push(slice);
                 }
-                Err(error) => self.snapshot.unreadable.push(Unreadable {
+                Err(reason) => self.snapshot.unreadable.push(Unreadable {
                     kind: Kind::NodeSlicePool,
-                    name: format!("{namespace}/{name}"),
-                    reason: format!("the slice of node {}: {error}", slice.node_name),
+                    name: name_of(text),
+                    reason,
                 }),
             }
         }
