@@ -120,48 +120,6 @@ fn a_port_that_is_taken_is_one_line_and_exit_code_2() {
 }
 
 #[test]
-fn help_names_every_flag_with_its_default() {
-    let (code, help, _) = ipgc(&["run", "--help"]);
-    assert_eq!(code, 0);
-    // Each with what follows it in its own paragraph.
-    for (flag, default) in [
-        ("--kubeconfig", None),
-        ("--context", None),
-        ("--pool-namespace", None),
-        ("--cooldown", Some("2s")),
-        ("--grace", Some("2m")),
-        ("--del-budget", Some("1m")),
-        ("--add-budget", Some("2m")),
-        ("--max-pod-grace", None),
-        ("--leftover-grace", Some("10m")),
-        ("--unfenced", Some("hold")),
-        ("--unwitnessed-hold", Some("forever")),
-        ("--sweep-interval", Some("5m")),
-        ("--breaker-fraction", Some("0.5")),
-        ("--breaker-min", Some("50")),
-        ("--breaker-hold", Some("30m")),
-        ("--dry-run", None),
-        ("--keep-podref", None),
-        ("--max-retries", Some("5")),
-        ("--workers", Some("4")),
-        ("--listen", Some("0.0.0.0:8080")),
-        ("--leader-elect", Some("true")),
-        ("--lease-namespace", None),
-        ("--log-format", Some("text")),
-    ] {
-        let line = help.find(&format!("\n      {flag}"));
-        let text = &help[line.unwrap_or_else(|| panic!("{flag} is not in\n{help}")) + 1..];
-        let end = text[1..].find("\n      --").unwrap_or(text.len() - 1);
-        let text = &text[..=end];
-        let default = default.map_or_else(String::new, |value| format!("[default: {value}]"));
-        assert!(text.contains(&default), "no {default} in\n{text}");
-        let variable = flag.trim_start_matches('-').replace('-', "_");
-        let variable = format!("[env: IPGC_{}", variable.to_uppercase());
-        assert!(text.contains(&variable), "no {variable} in\n{text}");
-    }
-}
-
-#[test]
 fn crds_prints_one_document_for_each_kind() {
     let (code, yaml, _) = ipgc(&["crds"]);
     assert_eq!(code, 0);
@@ -206,24 +164,6 @@ fn a_plugin_of_kubectl_completes(#[case] words: &[&str], #[case] first: &str, #[
     assert_eq!(code, 0, "{stderr}");
     assert!(stdout.starts_with(first), "{stdout}");
     assert_eq!(stdout.lines().last(), Some(&*format!(":{rest}")));
-}
-
-/// The completion that bash itself computes by the script.
-#[test]
-fn bash_completes_a_flag() {
-    let (_, script, _) = ipgc(&["completions", "bash"]);
-    let typed = "COMP_WORDS=(ipgc run --lease); COMP_CWORD=2; COMP_TYPE=9; \
-        _clap_complete_ipgc ipgc --lease run; echo ${COMPREPLY[@]}";
-    let program = std::path::PathBuf::from(Command::cargo_bin("ipgc").unwrap().get_program());
-    let folder = program.parent().unwrap().display().to_string();
-    let output = Command::new("bash")
-        .env("PATH", format!("{folder}:/usr/bin:/bin"))
-        .args(["-c", &format!("{script}\n{typed}")])
-        .output()
-        .unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    let completed = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(completed.trim(), "--lease-namespace", "{stderr}");
 }
 
 #[rstest]

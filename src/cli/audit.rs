@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 
 use super::{Ended, block_on, print_json, print_with, source};
-use crate::audit::{filter::Filter, html::write_page, report::Report, table::write_table};
+use crate::audit::{filter::Filter, html::write_page, table::write_table};
 
 /// Arguments of `ipgc audit`.
 #[derive(Debug, clap::Args)]
@@ -53,7 +53,12 @@ Examples:
     -A -o json > dump.json && ipgc audit -f dump.json";
 
 pub(super) fn main(args: &Args) -> Ended {
-    let (read, report) = block_on(args.report())?;
+    let policy = args.source.live.waits.policy();
+    let (snapshot, report) = block_on(async {
+        let read = args.source.read(args.filter.selector.clone()).await?;
+        let report = read.report(&args.filter, &policy).await?;
+        Ok((read.snapshot, report))
+    })?;
     let code = ExitCode::from(u8::from(!report.findings.is_empty() && !args.exit_zero));
     match args.output {
         Output::Table | Output::Wide => {
@@ -61,20 +66,8 @@ pub(super) fn main(args: &Args) -> Ended {
             print_with(code, |output| write_table(&report, is_wide, output))
         }
         Output::Json => print_json(&report, code),
-        Output::Html => {
-            let policy = args.source.live.waits.policy();
-            print_with(code, |output| {
-                write_page(&report, &read.snapshot, &policy, output)
-            })
-        }
-    }
-}
-
-impl Args {
-    async fn report(&self) -> Result<(source::Read, Report), String> {
-        let read = self.source.read(self.filter.selector.clone()).await?;
-        let policy = self.source.live.waits.policy();
-        let report = read.report(&self.filter, &policy).await?;
-        Ok((read, report))
+        Output::Html => print_with(code, |output| {
+            write_page(&report, &snapshot, &policy, output)
+        }),
     }
 }

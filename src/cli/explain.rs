@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 
 use super::{Ended, block_on, candidates::Wanted, print, print_json, source};
-use crate::audit::explain::{explain, report::Explanation, text};
+use crate::audit::explain::{explain, text};
 
 /// Arguments of `ipgc explain`.
 #[derive(Debug, clap::Args)]
@@ -44,18 +44,12 @@ enum Output {
 }
 
 pub(super) fn main(args: &Args) -> Ended {
-    let explanation = block_on(args.explanation())?;
+    let read = block_on(args.source.read(None))?;
+    let made = jiff::Timestamp::now().to_string();
+    let policy = args.source.live.waits.policy();
+    let explanation = explain(&read.snapshot, &policy, &args.subject, read.source, made)?;
     match args.output {
         Output::Text => print(&text(&explanation), ExitCode::SUCCESS),
         Output::Json => print_json(&explanation, ExitCode::SUCCESS),
-    }
-}
-
-impl Args {
-    async fn explanation(&self) -> Result<Explanation, String> {
-        let read = self.source.read(None).await?;
-        let made = jiff::Timestamp::now().to_string();
-        let policy = self.source.live.waits.policy();
-        explain(&read.snapshot, &policy, &self.subject, read.source, made)
     }
 }

@@ -77,17 +77,20 @@ pub(super) fn main(args: &Args) -> Ended {
         return Err("--interval must be at least 1s".to_owned());
     }
     args.print(&block_on(args.report())?)?;
+    if !args.watch {
+        return Ok(ExitCode::SUCCESS);
+    }
     // The cursor goes to the first line, and what is below it goes.
     let is_terminal = stdout().is_terminal();
     let clear = if is_terminal { "\x1b[H\x1b[2J" } else { "\n" };
-    while args.watch {
+    loop {
         std::thread::sleep(args.interval);
         match block_on(args.report()) {
             Ok(report) => {
                 let cleared = write!(stdout(), "{clear}").and_then(|()| stdout().flush());
                 // A reader that is gone has enough.
                 if cleared.is_err() {
-                    break;
+                    return Ok(ExitCode::SUCCESS);
                 }
                 args.print(&report)?;
             }
@@ -98,7 +101,6 @@ pub(super) fn main(args: &Args) -> Ended {
             ),
         }
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 impl Args {

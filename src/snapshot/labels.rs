@@ -105,31 +105,6 @@ mod tests {
     }
 
     #[rstest]
-    #[case("a=b", &[Expression::Equal("a".into(), "b".into())])]
-    #[case("a==b", &[Expression::Equal("a".into(), "b".into())])]
-    #[case("a!=b", &[Expression::NotEqual("a".into(), "b".into())])]
-    #[case("a in (b)", &[Expression::In("a".into(), ["b".into()].into())])]
-    #[case("a notin (b)", &[Expression::NotIn("a".into(), ["b".into()].into())])]
-    #[case("a", &[Expression::Exists("a".into())])]
-    #[case("!a", &[Expression::DoesNotExist("a".into())])]
-    #[case("a=b,b!=b", &[Expression::Equal("a".into(), "b".into()), Expression::NotEqual("b".into(), "b".into())])]
-    fn a_selector_is_kube_s(#[case] text: &str, #[case] own: &[Expression]) {
-        let (read, own) = (parse(text).unwrap(), Selector::from_iter(own.to_vec()));
-        assert_eq!(read.to_string(), own.to_string());
-        for pairs in [
-            &[][..],
-            &[("a", "b")],
-            &[("a", "c")],
-            &[("b", "b")],
-            &[("a", "b"), ("b", "b")],
-        ] {
-            let labels = labels(pairs);
-            let chosen = own.matches(&labels);
-            assert_eq!(read.matches(&labels), chosen, "{labels:?}");
-        }
-    }
-
-    #[rstest]
     #[case("")]
     #[case("app=web,")]
     #[case("app=a=b")]
