@@ -71,40 +71,6 @@ impl Look {
         self.pods.contains_key(name)
     }
 
-    /// As `kubectl get pods` has it.
-    pub fn pod_table(&self) -> Table {
-        let mut table = Table::new(&["NAME", "READY", "STATUS", "RESTARTS", "AGE"]);
-        for (name, pod) in &self.pods {
-            let status = pod.status.as_ref();
-            let containers = status.and_then(|s| s.container_statuses.as_deref());
-            let containers = containers.unwrap_or_default();
-            let ready = containers
-                .iter()
-                .filter(|container| container.ready)
-                .count();
-            let restarts: i32 = containers.iter().map(|c| c.restart_count).sum();
-            let age = age(pod.creation_timestamp().map(|time| time.0));
-            table.row([
-                name.into(),
-                format!("{ready}/{}", containers.len()).into(),
-                phase(pod).into(),
-                restarts.to_string().into(),
-                age.into(),
-            ]);
-        }
-        table
-    }
-
-    /// As `kubectl get overlappingrangeipreservations -o custom-columns=…` has it.
-    pub fn reservation_table(&self) -> Table {
-        let mut table = Table::new(&["ADDRESS", "PODREF", "IFNAME"]);
-        for (name, reservation) in &self.reservations {
-            let text = |field: &str| reservation.spec.spec[field].as_str().unwrap_or("<none>");
-            table.row([name.into(), text("podref").into(), text("ifname").into()]);
-        }
-        table
-    }
-
     /// One line for each address that is taken, by a row or by a reservation: the row, its
     /// reservation, its pod, and a remark.
     pub fn address_table(&self, remarks: &[(&str, Tone, String)]) -> Table {

@@ -93,8 +93,6 @@ impl Story<'_> {
         };
         let look = stage.look().await?;
         paper.title("1. Four pods, four addresses");
-        self.show_pods(&look);
-        self.show_reservations(&look);
         self.show_addresses(&look, &[]);
         for (pod, address) in [
             (QUIET, &homes.quiet),
@@ -358,23 +356,6 @@ impl Story<'_> {
         let look = self.stage.look().await?;
         let row = look.row(address).map(|row| row.id.clone());
         row.ok_or_else(|| Failure::Story(format!("{address} has no row")))
-    }
-
-    fn show_pods(&self, look: &Look) {
-        self.paper
-            .command(&format!("kubectl -n {} get pods", self.stage.namespace));
-        self.paper.table(&look.pod_table());
-        self.paper.gap();
-    }
-
-    fn show_reservations(&self, look: &Look) {
-        self.paper.command(&format!(
-            "kubectl -n {} get overlappingrangeipreservations \\\n    \
-             -o custom-columns=ADDRESS:.metadata.name,PODREF:.spec.podref,IFNAME:.spec.ifname",
-            self.stage.namespace
-        ));
-        self.paper.table(&look.reservation_table());
-        self.paper.gap();
     }
 
     fn show_addresses(&self, look: &Look, remarks: &[(&str, Tone, String)]) {

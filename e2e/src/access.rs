@@ -6,35 +6,27 @@
 
 use std::{fs, path::Path, process::Command};
 
-use http::{
-    Uri,
-    header::{HeaderValue, USER_AGENT},
-};
+use http::header::{HeaderValue, USER_AGENT};
 use k8s_openapi::ByteString;
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{Error, Result, cluster::unique, ours::clean, process::tied};
 
 /// The user agent of clients that were not given one.
 pub const HARNESS_AGENT: &str = "ipgc-e2e";
 
-/// A kubeconfig in memory.
+/// The way in of one user, by a bearer token.
 #[derive(Clone, Debug)]
 pub struct Access {
-    kubeconfig: Kubeconfig,
-    account: Account,
-}
-
-/// The access that a pod has by its service account.
-#[derive(Clone, Debug)]
-struct Account {
     url: String,
     ca_pem: Vec<u8>,
+    user: String,
     token: String,
+    namespace: String,
 }
 
 /// Where a pod finds it. The process has its own mount namespace, so the tmpfs hides `/run` from it alone.
@@ -46,68 +38,62 @@ const MOUNT: &str = "mount -t tmpfs e2e /run
 
 impl Access {
     /// Access by bearer token.
-    pub fn with_token(url: &str, ca_pem: &[u8], user: &str, token: &str) -> Result<Self> {
-        let ca = base64(ca_pem);
-        let kubeconfig = serde_json::from_value(json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "e2e", "cluster": {"server": url, "certificate-authority-data": ca}}],
-            "users": [{"name": user, "user": {"token": token}}],
-            "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": user}}],
-            "current-context": "e2e",
-        }))?;
-        let account = Account {
+    pub fn with_token(url: &str, ca_pem: &[u8], user: &str, token: &str) -> Self {
+        Self {
             url: url.to_owned(),
             ca_pem: ca_pem.to_vec(),
+            user: user.to_owned(),
             token: token.to_owned(),
-        };
-        Ok(Self {
-            kubeconfig,
-            account,
-        })
+            namespace: "default".to_owned(),
+        }
     }
 
     /// The same access with another default namespace.
-    pub fn in_namespace(&self, namespace: &str) -> Result<Self> {
-        let mut kubeconfig = self.kubeconfig.clone();
-        let current = kubeconfig.current_context.clone().unwrap_or_default();
-        let context = kubeconfig
-            .contexts
-            .iter_mut()
-            .find(|context| context.name == current)
-            .and_then(|named| named.context.as_mut())
-            .ok_or_else(|| Error::Other(format!("a kubeconfig without its context {current:?}")))?;
-        context.namespace = Some(namespace.to_owned());
-        Ok(Self {
-            kubeconfig,
-            account: self.account.clone(),
-        })
+    pub fn in_namespace(mut self, namespace: &str) -> Self {
+        namespace.clone_into(&mut self.namespace);
+        self
     }
 
     /// The same access by way of another URL.
-    pub fn by_way_of(&self, url: &str) -> Result<Self> {
-        Self::with_token(url, &self.account.ca_pem, "way", &self.account.token)
+    pub fn by_way_of(mut self, url: &str) -> Self {
+        url.clone_into(&mut self.url);
+        self
     }
 
-    /// Writes it as a file that only its owner can read.
+    fn kubeconfig(&self) -> Value {
+        let (user, ca) = (&self.user, base64(&self.ca_pem));
+        let context = json!({"cluster": "e2e", "user": user, "namespace": self.namespace});
+        json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "e2e", "cluster": {"server": self.url, "certificate-authority-data": ca}}],
+            "users": [{"name": user, "user": {"token": self.token}}],
+            "contexts": [{"name": "e2e", "context": context}],
+            "current-context": "e2e",
+        })
+    }
+
+    /// Writes it as a kubeconfig that only its owner can read.
     pub fn write(&self, path: &Path) -> Result<()> {
-        let text = serde_yaml::to_string(&self.kubeconfig)?;
-        write_private(path, text.as_bytes())
+        // JSON is YAML, too.
+        write_private(path, self.kubeconfig().to_string().as_bytes())
+    }
+
+    /// Writes it as the files that a pod finds in the folder of its service account.
+    pub fn write_account(&self, folder: &Path) -> Result<()> {
+        fs::create_dir_all(folder)?;
+        write_private(&folder.join("ca.crt"), &self.ca_pem)?;
+        write_private(&folder.join("token"), self.token.as_bytes())?;
+        write_private(&folder.join("namespace"), self.namespace.as_bytes())
     }
 
     /// A command that finds the way in where a pod does, in a mount namespace of its own; `dir` is made for it.
     /// That takes root or user namespaces.
     pub fn in_pod(&self, dir: &Path, program: &Path) -> Result<Command> {
-        let Account { url, ca_pem, token } = &self.account;
-        let uri: Uri = url.parse()?;
-        let (host, port) = (uri.host(), uri.port());
-        let (host, port) = host
-            .zip(port)
-            .ok_or_else(|| Error::Other(format!("{url} has no host or no port")))?;
-        fs::create_dir(dir)?;
-        write_private(&dir.join("ca.crt"), ca_pem)?;
-        write_private(&dir.join("token"), token.as_bytes())?;
-        write_private(&dir.join("namespace"), b"default")?;
+        let address = self.url.trim_start_matches("https://").rsplit_once(':');
+        let (host, port) =
+            address.ok_or_else(|| Error::Other(format!("{} has no port", self.url)))?;
+        self.write_account(dir)?;
         let mut command = clean(tied("unshare"));
         if !rustix::process::geteuid().is_root() {
             command.args(["--user", "--map-root-user"]);
@@ -119,15 +105,15 @@ impl Access {
             // Where no kubeconfig is.
             .env("HOME", dir)
             .env("KUBERNETES_SERVICE_HOST", host)
-            .env("KUBERNETES_SERVICE_PORT", port.as_str());
+            .env("KUBERNETES_SERVICE_PORT", port);
         Ok(command)
     }
 
     /// The kube configuration, without hidden retries.
     pub async fn config(&self, user_agent: &str) -> Result<Config> {
+        let kubeconfig: Kubeconfig = serde_json::from_value(self.kubeconfig())?;
         let mut config =
-            Config::from_custom_kubeconfig(self.kubeconfig.clone(), &KubeConfigOptions::default())
-                .await?;
+            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
         config.default_retry = false;
         let agent = HeaderValue::from_str(user_agent)?;
         config.headers.push((USER_AGENT, agent));

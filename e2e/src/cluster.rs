@@ -30,8 +30,8 @@ use crate::{
     tools::Tool,
 };
 
-/// kubectl answers in a tenth of a second; this is for a server under load.
-const KUBECTL: Duration = Duration::from_secs(45);
+/// kubectl answers in a tenth of a second, unless it is told to wait for something, for two minutes at the most.
+const KUBECTL: Duration = Duration::from_secs(150);
 
 /// A cluster and the way in.
 #[derive(Clone)]

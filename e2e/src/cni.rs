@@ -107,7 +107,7 @@ impl Network {
 impl Cni {
     /// The plugin for pools in this namespace.
     pub async fn new(pools: &Namespace) -> Result<Self> {
-        let access = pools.cluster().access().in_namespace(&pools.name)?;
+        let access = pools.cluster().access().clone().in_namespace(&pools.name);
         let dir = pools.cluster().dir().join(unique("cni"));
         std::fs::create_dir(&dir)?;
         let kubeconfig = dir.join("whereabouts.kubeconfig");

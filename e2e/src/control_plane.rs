@@ -46,16 +46,13 @@ const GRACE: Duration = Duration::from_secs(10);
 /// The user that may do everything.
 pub const ADMIN: &str = "e2e-admin";
 
-/// A user without any right until a test binds a role to it.
-pub const IPGC: &str = "ipgc";
-
 /// The servers to start, and how.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Controllers for a kube-controller-manager, by the names of its `--controllers` flag; none: it is
     /// not started. Without `namespace-controller` a deleted namespace stays for ever.
     pub controllers: Vec<String>,
-    /// Users beside [`ADMIN`] and [`IPGC`], with their groups.
+    /// Users beside [`ADMIN`], with their groups.
     pub users: Vec<(String, Vec<String>)>,
     /// More flags for the API server, such as `--max-requests-inflight=5`.
     pub api_server_args: Vec<String>,
@@ -233,18 +230,9 @@ impl ControlPlane {
         &self.files.dir
     }
 
-    /// The bearer token of a user.
-    pub fn token(&self, user: &str) -> Result<&str> {
-        self.files
-            .tokens
-            .get(user)
-            .map(String::as_str)
-            .ok_or_else(|| Error::Other(format!("no user {user:?} was set up")))
-    }
-
     /// The way in of a user.
     pub fn access(&self, user: &str) -> Result<Access> {
-        Access::with_token(&self.url(), &self.ca_pem, user, self.token(user)?)
+        self.access_at(&self.url(), user)
     }
 
     /// The way in of a service account, with a fresh token from the server. The account must exist.
@@ -265,7 +253,7 @@ impl ControlPlane {
             .ok_or_else(|| Error::Other("a token without a status".into()))?
             .token;
         let user = format!("system:serviceaccount:{namespace}:{name}");
-        Access::with_token(&self.url(), &self.ca_pem, &user, &token)
+        Ok(Access::with_token(&self.url(), &self.ca_pem, &user, &token))
     }
 
     /// A new client of [`ADMIN`].
@@ -285,7 +273,9 @@ impl ControlPlane {
 
     /// The way in of a user who reaches the server at another URL, such as from a network of the run.
     pub fn access_at(&self, url: &str, user: &str) -> Result<Access> {
-        Access::with_token(url, &self.ca_pem, user, self.token(user)?)
+        let token = self.files.tokens.get(user);
+        let token = token.ok_or_else(|| Error::Other(format!("no user {user:?} was set up")))?;
+        Ok(Access::with_token(url, &self.ca_pem, user, token))
     }
 
     /// Writes a kubeconfig file for a user into the folder of the run.
@@ -294,7 +284,7 @@ impl ControlPlane {
             .files
             .dir
             .join(format!("{user}-{namespace}.kubeconfig"));
-        self.access(user)?.in_namespace(namespace)?.write(&path)?;
+        self.access(user)?.in_namespace(namespace).write(&path)?;
         Ok(path)
     }
 

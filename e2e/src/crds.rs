@@ -6,7 +6,7 @@ use kube::{Api, Client, ResourceExt as _, api::PostParams};
 
 use crate::{
     Result, tools,
-    wait::{self, PATIENCE, Probe},
+    wait::{self, PATIENCE},
 };
 
 /// Installs them, and waits until all are established.
@@ -22,25 +22,15 @@ pub async fn install(client: &Client) -> Result<()> {
     }
     let api = &api;
     for name in &names {
-        wait::until(
-            &format!("CRD {name} to be established"),
-            PATIENCE,
-            || async move {
-                let crd = api.get(name).await?;
-                let conditions = crd
-                    .status
-                    .and_then(|status| status.conditions)
-                    .unwrap_or_default();
-                let established = conditions.iter().any(|condition| {
-                    condition.type_ == "Established" && condition.status == "True"
-                });
-                Ok(if established {
-                    Probe::Done(())
-                } else {
-                    Probe::NotYet(format!("{conditions:?}"))
-                })
-            },
-        )
+        let conditions = || async move {
+            let status = api.get(name).await?.status;
+            Ok(status.and_then(|it| it.conditions).unwrap_or_default())
+        };
+        let what = format!("CRD {name} to be established");
+        wait::until_state(&what, PATIENCE, conditions, |conditions| {
+            let mut established = conditions.iter().filter(|it| it.type_ == "Established");
+            established.any(|it| it.status == "True")
+        })
         .await?;
     }
     Ok(())

@@ -25,6 +25,9 @@ pub const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
 /// The annotation in which a pod asks for networks.
 pub const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 
+/// The image of each pod's one container, which nobody pulls.
+const IMAGE: &str = "registry.invalid/none";
+
 /// A pod to make.
 #[derive(Clone, Debug)]
 pub struct PodPlan {
@@ -32,12 +35,8 @@ pub struct PodPlan {
     pub name: String,
     /// Its node; the object need not exist.
     pub node: Option<String>,
-    /// Its containers.
-    pub containers: Vec<String>,
     /// Its annotations.
     pub annotations: BTreeMap<String, String>,
-    /// Its labels.
-    pub labels: BTreeMap<String, String>,
     /// `terminationGracePeriodSeconds`.
     pub grace: i64,
     /// Whether a ReplicaSet controls it, so that its name never returns. The ReplicaSet need not exist:
@@ -51,9 +50,7 @@ impl PodPlan {
         Self {
             name: name.into(),
             node: Some("e2e-node".into()),
-            containers: vec!["main".into()],
             annotations: BTreeMap::new(),
-            labels: BTreeMap::new(),
             grace: 30,
             of_replica_set: false,
         }
@@ -89,11 +86,6 @@ impl PodPlan {
     }
 
     fn object(&self) -> Value {
-        let containers: Vec<Value> = self
-            .containers
-            .iter()
-            .map(|name| json!({"name": name, "image": "registry.invalid/none"}))
-            .collect();
         let owner = json!({
             "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "owner", "controller": true,
             "uid": "00000000-0000-4000-8000-0000000000ff",
@@ -101,12 +93,11 @@ impl PodPlan {
         let owners: Vec<Value> = self.of_replica_set.then_some(owner).into_iter().collect();
         json!({
             "metadata": {
-                "name": self.name, "annotations": self.annotations, "labels": self.labels,
-                "ownerReferences": owners,
+                "name": self.name, "annotations": self.annotations, "ownerReferences": owners,
             },
             "spec": {
                 "nodeName": self.node,
-                "containers": containers,
+                "containers": [{"name": "main", "image": IMAGE}],
                 "terminationGracePeriodSeconds": self.grace,
             },
         })
@@ -261,19 +252,11 @@ impl Namespace {
         sandbox: &str,
         state: &Value,
     ) -> Result<Pod> {
-        let pod = self.pods().get(name).await?;
         let ready = state.get("running").is_some();
-        let statuses: Vec<Value> = pod
-            .spec
-            .iter()
-            .flat_map(|spec| &spec.containers)
-            .map(|container| {
-                json!({
-                    "name": container.name, "state": state, "ready": ready, "started": ready,
-                    "restartCount": 0, "image": container.image, "imageID": "",
-                })
-            })
-            .collect();
+        let container = json!({
+            "name": "main", "state": state, "ready": ready, "started": ready, "restartCount": 0,
+            "image": IMAGE, "imageID": "",
+        });
         let condition = |kind: &str, status: &str| json!({"type": kind, "status": status, "lastTransitionTime": now()});
         let readiness = if ready { "True" } else { "False" };
         let patch = json!({"status": {
@@ -286,7 +269,7 @@ impl Namespace {
                 condition("ContainersReady", readiness),
                 condition("PodScheduled", "True"),
             ],
-            "containerStatuses": statuses,
+            "containerStatuses": [container],
         }});
         self.patch_status(name, patch).await
     }

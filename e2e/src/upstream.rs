@@ -7,10 +7,8 @@
 
 use std::{
     collections::BTreeSet,
-    fmt::Write as _,
     fs,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
     time::Duration,
 };
 
@@ -18,7 +16,7 @@ use serde_json::json;
 use tokio::sync::Mutex;
 
 use crate::{
-    ControlPlane, Error, Namespace, Result,
+    ControlPlane, Namespace, Result,
     access::write_private,
     cluster::unique,
     process::{self, Process},
@@ -31,12 +29,6 @@ const SERVICE_ACCOUNT: &str = "var/run/secrets/kubernetes.io/serviceaccount";
 
 /// Where the daemon set mounts the node's CNI configuration.
 const FLAT_FILES: &str = "host/etc/cni/net.d/whereabouts.d";
-
-/// The ways to a root of one's own, the one for root first.
-const CHROOT: [&[&str]; 2] = [
-    &["chroot"],
-    &["unshare", "--user", "--map-root-user", "chroot"],
-];
 
 /// Where their programs are, also for a user whose own `PATH` leaves out `sbin`.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -118,7 +110,11 @@ impl Upstream {
         schedule: Option<&str>,
         node: Option<&str>,
     ) -> Result<Self> {
-        let chroot = chroot(tool)?;
+        let chroot: &[&str] = if rustix::process::geteuid().is_root() {
+            &["chroot"]
+        } else {
+            &["unshare", "--user", "--map-root-user", "chroot"]
+        };
         let root = plane.dir().join(unique(tool.name()));
         lay_out(&root, user, plane, pools, schedule)?;
         place(&tool.path().await?, &root.join(tool.name()))?;
@@ -151,33 +147,6 @@ impl Drop for Upstream {
     }
 }
 
-/// The command that gives a program a root of its own: as root, else in a user namespace.
-fn chroot(tool: Tool) -> Result<&'static [&'static str]> {
-    let mut refusals = String::new();
-    for way in CHROOT {
-        let answer = Command::new(way[0])
-            .args(&way[1..])
-            .args(["/", "true"])
-            .env("PATH", PATH)
-            .stdin(Stdio::null())
-            .output();
-        let why = match answer {
-            Ok(answer) if answer.status.success() => return Ok(way),
-            Ok(answer) => String::from_utf8_lossy(&answer.stderr).trim().to_owned(),
-            Err(error) => error.to_string(),
-        };
-        // Writing to a String does not fail.
-        write!(refusals, "\n`{} / true`: {why}", way.join(" ")).ok();
-    }
-    Err(Error::Other(format!(
-        "{} reads fixed paths and has to be started by chroot: run as root, or allow user \
-         namespaces (sysctl user.max_user_namespaces above 0, and where there are \
-         kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0; \
-         Debian: util-linux, coreutils){refusals}",
-        tool.name()
-    )))
-}
-
 /// Writes the files that the program finds under its root.
 fn lay_out(
     root: &Path,
@@ -186,29 +155,19 @@ fn lay_out(
     pools: &Namespace,
     schedule: Option<&str>,
 ) -> Result<()> {
-    let folder = |path: &str| {
-        let path = root.join(path);
-        fs::create_dir_all(&path)?;
-        Ok::<_, Error>(path)
-    };
-    let account = folder(SERVICE_ACCOUNT)?;
-    write_private(&account.join("token"), plane.token(user)?.as_bytes())?;
-    write_private(&account.join("ca.crt"), plane.ca_pem())?;
-    write_private(&account.join("namespace"), pools.name.as_bytes())?;
-    let flat = folder(FLAT_FILES)?;
+    let access = plane.access(user)?.in_namespace(&pools.name);
+    access.write_account(&root.join(SERVICE_ACCOUNT))?;
+    let flat = root.join(FLAT_FILES);
+    fs::create_dir_all(&flat)?;
+    access.write(&flat.join("whereabouts.kubeconfig"))?;
     // The path as the program sees it.
     let kubeconfig = format!("/{FLAT_FILES}/whereabouts.kubeconfig");
-    plane
-        .access(user)?
-        .in_namespace(&pools.name)?
-        .write(&flat.join("whereabouts.kubeconfig"))?;
     let text = json!({"kubernetes": {"kubeconfig": kubeconfig}}).to_string();
     write_private(&flat.join("whereabouts.conf"), text.as_bytes())?;
     if let Some(schedule) = schedule {
-        write_private(
-            &folder("cron-schedule")?.join("config"),
-            schedule.as_bytes(),
-        )?;
+        let folder = root.join("cron-schedule");
+        fs::create_dir_all(&folder)?;
+        write_private(&folder.join("config"), schedule.as_bytes())?;
     }
     Ok(())
 }

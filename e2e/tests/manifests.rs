@@ -227,6 +227,8 @@ fn pod_is_probed_where_it_listens(#[case] path: &str) {
     for (probe, page) in [("livenessProbe", "/livez"), ("readinessProbe", "/readyz")] {
         let get = json!({ "path": page, "port": "http" });
         assert_eq!(container[probe]["httpGet"], get);
+        // Slow clients may keep a probe waiting for three seconds.
+        assert!(container[probe]["timeoutSeconds"].as_u64() > Some(3));
     }
     assert!(
         container.get("startupProbe").is_none(),

@@ -69,18 +69,13 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let (told, seen) = oneshot::channel();
     let client = stage.client("bench").await?;
     let watching = tokio::spawn(delays(client, population.clone(), tries, told));
-    let unseen =
-        |error: &dyn std::error::Error| Error::Other(format!("the bench's watches: {error}"));
-    let begun = tokio::time::timeout(PATIENCE, seen).await;
-    begun
-        .map_err(|late| unseen(&late))?
-        .map_err(|gone| unseen(&gone))?;
+    tokio::time::timeout(PATIENCE, seen).await??;
     bench.say(NAME, format!("{tries} pods end, one each {EVERY:?}"));
     let kubelet = Kubelet::new(stage.client("kubelet").await?);
     let ends = kubelet.end_evenly(&population, 0..tries, EVERY, TERMINATION);
     ends.await?;
     let watched = collector.within(PATIENCE, "free all rows", watching);
-    let mut delays = watched.await?.map_err(|error| unseen(&error))??;
+    let mut delays = watched.await???;
     collector.stop().await?;
     stage.stop().await?;
 

@@ -44,12 +44,7 @@ pub(crate) mod template;
 mod upstream_loop;
 pub(crate) mod watch;
 
-use std::{
-    fs,
-    path::PathBuf,
-    rc::Rc,
-    time::Instant,
-};
+use std::{fs, path::PathBuf, rc::Rc, time::Instant};
 
 use futures::{FutureExt as _, future::LocalBoxFuture};
 use tokio::sync::OnceCell;

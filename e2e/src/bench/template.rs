@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use rand::RngExt as _;
 use serde_json::{Value, json};
+use testkit::fixtures;
 
 use super::{
     population::{Address, Owner, Population},
@@ -157,20 +158,14 @@ pub async fn node(client: &Client) -> Result<Template> {
 /// The Lease of a node, renewed now.
 pub async fn lease(client: &Client) -> Result<Template> {
     let all = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
-    let object = json!({
-        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": NAME},
-        "spec": {"holderIdentity": NAME, "leaseDurationSeconds": 40, "renewTime": nodes::now()},
-    });
+    let object = fixtures::lease("kube-node-lease", NAME, NAME, &nodes::now());
     Template::made(client, all, "kubelet", &object, &[]).await
 }
 
 /// A reservation as the plugin makes it.
 pub async fn reservation(client: &Client, namespace: &str) -> Result<Template> {
     let all = raw::all::<Reservation>(namespace);
-    let object = json!({
-        "apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "OverlappingRangeIPReservation",
-        "metadata": {"name": NAME}, "spec": {"podref": PODREF, "ifname": IFNAME},
-    });
+    let object = fixtures::reservation(namespace, NAME, PODREF, IFNAME);
     Template::made(client, &all, "whereabouts", &object, &[]).await
 }
 

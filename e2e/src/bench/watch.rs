@@ -94,25 +94,13 @@ pub struct Emptied(JoinHandle<Result<Instant>>);
 impl Emptied {
     /// Waits until it has happened, and returns when that was.
     pub async fn within(mut self, after: Duration) -> Result<Instant> {
-        match tokio::time::timeout(after, &mut self.0).await {
-            Ok(Ok(done)) => done,
-            Ok(Err(error)) => Err(error.into()),
-            Err(_) => Err(late(after)),
-        }
+        tokio::time::timeout(after, &mut self.0).await??
     }
 }
 
 impl Drop for Emptied {
     fn drop(&mut self) {
         self.0.abort();
-    }
-}
-
-fn late(after: Duration) -> Error {
-    Error::Deadline {
-        what: "rows or reservations to be gone".into(),
-        after,
-        state: "it did not happen".into(),
     }
 }
 
@@ -152,13 +140,10 @@ pub async fn emptied<K: Resource<DynamicType = ()>>(
         Err(Error::Other(format!("the server ended {path}")))
     });
     let emptied = Emptied(task);
-    match tokio::time::timeout(PATIENCE, seen).await {
-        Ok(Ok(())) => Ok(emptied),
+    if tokio::time::timeout(PATIENCE, seen).await?.is_err() {
         // It ended before: its error says why.
-        Ok(Err(_)) => Err(match emptied.within(PATIENCE).await {
-            Err(error) => error,
-            Ok(_) => late(PATIENCE),
-        }),
-        Err(_) => Err(late(PATIENCE)),
+        emptied.within(PATIENCE).await?;
+        return Err(Error::Other(format!("{objects} objects came and went")));
     }
+    Ok(emptied)
 }

@@ -15,7 +15,7 @@ use ring::{
     signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _},
 };
 
-use super::{ADMIN, IPGC, Options};
+use super::{ADMIN, Options};
 use crate::{
     Error, Result,
     access::write_private,
@@ -121,10 +121,7 @@ impl Files {
         let (private, public) = signing_key()?;
         write_private(&files.signing_key, private.as_bytes())?;
         write_private(&files.public_key, public.as_bytes())?;
-        let mut all = vec![
-            (ADMIN.to_owned(), vec!["system:masters".to_owned()]),
-            (IPGC.to_owned(), Vec::new()),
-        ];
+        let mut all = vec![(ADMIN.to_owned(), vec!["system:masters".to_owned()])];
         all.extend_from_slice(&options.users);
         let mut csv = String::new();
         let mut tokens = BTreeMap::new();

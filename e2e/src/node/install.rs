@@ -2,14 +2,11 @@
 
 use std::{fs, path::Path, time::Duration};
 
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, api::ListParams};
 
 use super::{Tier, image};
-use crate::{
-    Cluster, Error, Result, ours,
-    wait::{self, Probe},
-};
+use crate::{Cluster, Error, Result, ours};
 
 /// The namespace of the manifests.
 pub const NAMESPACE: &str = "ipgc-system";
@@ -42,26 +39,13 @@ impl Tier {
 
     /// Waits until all replicas of ipgc are ready.
     pub async fn ipgc_ready(&self) -> Result<()> {
-        let api: &Api<Deployment> = &Api::namespaced(self.plane().admin().await?, NAMESPACE);
-        let waited = wait::until("ipgc's replicas to be ready", START, || async move {
-            let deployment = api.get("ipgc").await?;
-            let wanted = deployment.spec.and_then(|spec| spec.replicas);
-            let status = deployment.status.unwrap_or_default();
-            Ok(
-                if wanted.is_some()
-                    && status.ready_replicas == wanted
-                    && status.updated_replicas == wanted
-                {
-                    Probe::Done(())
-                } else {
-                    Probe::NotYet(format!("{status:?}"))
-                },
-            )
-        })
-        .await;
+        let cluster = Cluster::of(self.plane()).await?;
+        let patience = format!("--timeout={}s", START.as_secs());
+        let words = ["rollout", "status", "deployment/ipgc", &patience];
+        let waited = cluster.existing(NAMESPACE).kubectl(&words).await;
         match waited {
             Err(error) => Err(Error::Other(format!("{error}\n{}", self.ipgc_logs()?))),
-            Ok(()) => Ok(()),
+            Ok(_) => Ok(()),
         }
     }
 

@@ -216,9 +216,9 @@ impl Machine {
         )?;
         let url = format!("https://{API_SERVER}");
         let kubeconfig = |user: &str, path: &str| {
-            let access = plane.access_at(&url, user)?;
-            access
-                .in_namespace("kube-system")?
+            plane
+                .access_at(&url, user)?
+                .in_namespace("kube-system")
                 .write(&self.namespaces()?.path(path))
         };
         kubeconfig(&Self::user_of(self.number), "/etc/kubelet.kubeconfig")?;
@@ -386,9 +386,7 @@ impl Machine {
 
     /// Writes a kubeconfig of whereabouts that leads to this URL: at a closed port, DEL is lost.
     pub fn whereabouts_asks(&self, plane: &ControlPlane, path: &str, url: &str) -> Result<()> {
-        let access = plane
-            .access_at(url, CNI_USER)?
-            .in_namespace("kube-system")?;
+        let access = plane.access_at(url, CNI_USER)?.in_namespace("kube-system");
         access.write(&self.namespaces()?.path(path))
     }
 

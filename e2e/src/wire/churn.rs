@@ -16,6 +16,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use ipgc::api::{IpPool, Reservation};
 use kube::Client;
 use serde_json::{Value, json};
+use testkit::fixtures;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -220,11 +221,9 @@ impl Churn {
         }
         drop(writing);
         let name = population.ip(address);
-        let reservation = json!({
-            "apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "OverlappingRangeIPReservation",
-            "metadata": {"name": name},
-            "spec": {"podref": population.podref(address.pod), "ifname": format!("net{}", address.interface)},
-        });
+        let interface = format!("net{}", address.interface);
+        let podref = population.podref(address.pod);
+        let reservation = fixtures::reservation(home, &name, &podref, &interface);
         let path = raw::all::<Reservation>(home);
         let created = || async {
             match raw::create(&self.client, &path, &reservation).await {

@@ -49,7 +49,7 @@ impl Behind {
 
     /// Starts ipgc in calm weather, and waits for its first sweep.
     pub async fn start(&self, program: &Path, args: &[&str]) -> Result<Collector> {
-        let access = self.stage.account.by_way_of(self.proxy.url())?;
+        let access = self.stage.account.clone().by_way_of(self.proxy.url());
         let collector = self.stage.start_by(|settings| {
             Ipgc::start_program(program, &self.stage.cluster, &access, args, settings)
         })?;

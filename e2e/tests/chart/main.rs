@@ -41,10 +41,14 @@ fn said(output: &Output) -> Result<String, String> {
 
 /// The objects of a release named ipgc in `ipgc-system`, with these arguments of helm.
 fn template(args: &[&str]) -> Result<Objects, String> {
+    release("ipgc", "ipgc-system", args)
+}
+
+/// All that a release of this name would have.
+fn release(name: &str, namespace: &str, args: &[&str]) -> Result<Objects, String> {
     let chart = chart();
     let chart = chart.to_str().unwrap();
-    let mut all = vec!["template", "ipgc", chart, "--namespace", "ipgc-system"];
-    all.extend(args);
+    let all = [&["template", name, chart, "--namespace", namespace], args].concat();
     Ok(objects(&said(&helm(&std::env::temp_dir(), &all))?))
 }
 

@@ -1,13 +1,11 @@
 //! The chart renders what the kustomizations render. Only labels that name the tool may differ, and the Namespace, which helm
 //! makes itself.
 
-use std::process::Command;
-
-use e2e::{ours::workspace, tools::Tool};
+use e2e::ours::rendered;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::{Objects, chart, helm, objects, said, template};
+use crate::{Objects, chart, helm, release, said, template, title};
 
 /// Labels that tell which tool made an object.
 const OF_TOOLS: [&str; 3] = [
@@ -17,10 +15,8 @@ const OF_TOOLS: [&str; 3] = [
 ];
 
 fn kustomize(path: &str) -> Objects {
-    let program = Tool::Kubectl.path_blocking().unwrap();
-    let mut command = Command::new(program);
-    let output = command.arg("kustomize").arg(workspace().join(path));
-    let mut all = objects(&said(&output.output().unwrap()).unwrap());
+    let all = rendered(path).unwrap().into_iter();
+    let mut all: Objects = all.map(|object| (title(&object), object)).collect();
     all.retain(|title, _| !title.starts_with("Namespace "));
     all.values_mut().for_each(forget_tools);
     all
@@ -81,51 +77,35 @@ fn a_dry_run_has_no_right_to_write() {
 
 /// The flag comes with the right that it takes, and that right with no other flag.
 #[rstest]
-#[case("flags.resource-claims=true", true)]
-#[case("flags.resource-claims=false", false)]
-#[case("flags.grace=5m", false)]
-fn the_right_to_list_resource_claims_comes_with_the_flag(
+#[case("resourceclaims", "list", "flags.resource-claims=true", true)]
+#[case("resourceclaims", "list", "flags.resource-claims=false", false)]
+#[case("resourceclaims", "list", "flags.grace=5m", false)]
+#[case("ippools", "delete", "flags.collect-empty-pools=true", true)]
+#[case("ippools", "delete", "flags.collect-empty-pools=false", false)]
+#[case(
+    "ippools",
+    "delete",
+    "flags.collect-empty-pools=true,dryRun=true",
+    false
+)]
+#[case("ippools", "delete", "flags.grace=5m", false)]
+fn a_right_comes_with_its_flag(
+    #[case] resource: &str,
+    #[case] verb: &str,
     #[case] flags: &str,
     #[case] granted: bool,
 ) {
-    let all = installed(&["--set", flags]);
-    let rules = all.values().filter(|it| it["kind"] == "ClusterRole");
-    let rules: String = rules.map(|role| role["rules"].to_string()).collect();
-    assert!(rules.contains("ippools"), "{rules}");
-    assert_eq!(rules.contains("resourceclaims"), granted, "{rules}");
-}
-
-#[rstest]
-#[case("flags.collect-empty-pools=true", true)]
-#[case("flags.collect-empty-pools=false", false)]
-#[case("flags.collect-empty-pools=true,dryRun=true", false)]
-#[case("flags.grace=5m", false)]
-fn the_right_to_delete_pools_comes_with_the_flag(#[case] flags: &str, #[case] granted: bool) {
     let args = flags.split(',').flat_map(|flag| ["--set", flag]);
     let all = installed(&args.collect::<Vec<_>>());
     let roles = all.values().filter(|it| it["kind"] == "ClusterRole");
     let rules = roles.flat_map(|role| role["rules"].as_array().unwrap());
-    let of_pools: Vec<_> = rules
-        .filter(|rule| rule["resources"] == json!(["ippools"]))
-        .collect();
-    let verbs = &of_pools[0]["verbs"];
-    assert!(verbs.as_array().unwrap().contains(&json!("get")), "{verbs}");
-    assert_eq!(
-        verbs.as_array().unwrap().contains(&json!("delete")),
-        granted,
-        "{verbs}"
-    );
-}
-
-/// All that a release of this name in a namespace of the same name would have.
-fn release(name: &str, args: &[&str]) -> Objects {
-    let chart = chart();
-    let all = [
-        &["template", name, chart.to_str().unwrap(), "-n", name],
-        args,
-    ]
-    .concat();
-    objects(&said(&helm(&std::env::temp_dir(), &all)).unwrap())
+    let grants = |resource: &str, verb: &str| {
+        let has = |list: &Value, it: &str| list.as_array().unwrap().contains(&json!(it));
+        let mut rules = rules.clone();
+        rules.any(|rule| has(&rule["resources"], resource) && has(&rule["verbs"], verb))
+    };
+    assert!(grants("ippools", "get"));
+    assert_eq!(grants(resource, verb), granted);
 }
 
 /// Texts that YAML reads as something else, if nothing quotes them.
@@ -140,11 +120,11 @@ fn each_name_stays_a_text(#[case] name: &str) {
         "poolNamespace={name},priorityClassName={name},image.pullSecrets[0]={name},image.tag={name}"
     );
     let all = "monitoring.enabled=true,dashboard.enabled=true,podDisruptionBudget.enabled=true,networkPolicy.enabled=true";
-    let named = release(name, &["--set-string", &text, "--set", all]);
-    let other = release(
-        "other",
-        &["--set-string", &text.replace(name, "other"), "--set", all],
-    );
+    let render = |name: &str, text: &str| {
+        release(name, name, &["--set-string", text, "--set", all]).unwrap()
+    };
+    let named = render(name, &text);
+    let other = render("other", &text.replace(name, "other"));
     let quoted = |objects: &Objects, name: &str| {
         let text = serde_json::to_string(&objects.values().collect::<Vec<_>>()).unwrap();
         text.matches(&format!("\"{name}\"")).count()
@@ -206,7 +186,7 @@ fn the_test_audits_beside_the_collector() {
 /// Nothing of two releases has one name in a cluster.
 #[test]
 fn releases_share_no_name() {
-    let render = |name: &str| release(name, &[]);
+    let render = |name: &str| release(name, name, &[]).unwrap();
     let (one, other) = (render("one"), render("other"));
     assert_eq!(one.len(), other.len());
     let shared: Vec<_> = one.keys().filter(|it| other.contains_key(*it)).collect();

@@ -19,7 +19,7 @@ use kube::{
 };
 use serde_json::Value;
 
-use crate::states::{Address, State};
+use crate::states::{Address, Outcome, State};
 
 /// The event with which both sides report a free.
 const FREED: &str = "IPAddressGarbageCollected";
@@ -46,33 +46,21 @@ pub struct Place<'r> {
 /// One step of bringing a state about.
 pub type Step = for<'r> fn(Place<'r>) -> BoxFuture<'r, Result<()>>;
 
-/// The key by which a row or a reservation is found.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Holding {
-    /// Pool and key.
-    Row(String, String),
-    /// Name.
-    Reservation(String),
-}
-
 /// The content of a replica at a moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Rows and reservations with their podrefs.
-    held: BTreeMap<Holding, String>,
+    /// Rows and reservations, in words, with their podrefs.
+    held: BTreeMap<String, String>,
     /// Addresses that an event reports as freed.
     told: BTreeSet<IpAddr>,
 }
 
-/// An address as a snapshot shows it, against an earlier one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fate {
-    /// Whether the row is gone; nothing if there was none.
-    pub row_gone: Option<bool>,
-    /// Whether the reservation is.
-    pub reservation_gone: Option<bool>,
-    /// Whether an event says so.
-    pub told: bool,
+fn row_of(pool: &str, key: &str) -> String {
+    format!("row {key} of {pool}")
+}
+
+fn reservation_of(name: &str) -> String {
+    format!("reservation {name}")
 }
 
 impl Replica {
@@ -115,7 +103,7 @@ impl Replica {
                 let (row, reservation) = self.place(state).holdings(address);
                 for holding in row.into_iter().chain(reservation) {
                     if !snapshot.held.contains_key(&holding) {
-                        let what = format!("{holding:?} of {} was not built", state.name);
+                        let what = format!("{holding} of {} was not built", state.name);
                         return Err(Error::Other(what));
                     }
                 }
@@ -133,13 +121,12 @@ impl Replica {
         for pool in pools(client, name).list(&everything).await? {
             let rows = pool.data["spec"]["allocations"].as_object();
             for (key, row) in rows.into_iter().flatten() {
-                let holding = Holding::Row(pool.name_any(), key.clone());
-                held.insert(holding, podref(row));
+                held.insert(row_of(&pool.name_any(), key), podref(row));
             }
         }
         for reservation in reservations(client, name).list(&everything).await? {
-            let holding = Holding::Reservation(reservation.name_any());
-            held.insert(holding, podref(&reservation.data["spec"]));
+            let name = reservation_of(&reservation.name_any());
+            held.insert(name, podref(&reservation.data["spec"]));
         }
         let events = self.namespace.events().await?;
         let told = events
@@ -153,23 +140,25 @@ impl Replica {
         Ok(Snapshot { held, told })
     }
 
-    /// The fate of an address between two snapshots.
-    pub fn fate(
+    /// What became of an address between two snapshots.
+    pub fn outcome(
         &self,
         state: &State,
         address: &Address,
         before: &Snapshot,
         now: &Snapshot,
-    ) -> Fate {
+    ) -> Outcome {
         let place = self.place(state);
         let (row, reservation) = place.holdings(address);
         // One of another podref is not the one that was there.
-        let gone = |holding: Holding| before.held.get(&holding) != now.held.get(&holding);
+        let gone = |holding: String| before.held.get(&holding) != now.held.get(&holding);
         let ip = place.fill(&address.ip).parse().unwrap();
-        Fate {
-            row_gone: row.map(gone),
-            reservation_gone: reservation.map(gone),
-            told: now.told.contains(&ip),
+        match (row.map(gone), reservation.map(gone)) {
+            (Some(false), Some(true)) => Outcome::ReservationLost,
+            (Some(true), Some(false)) => Outcome::ReservationLeft,
+            (Some(true), _) | (_, Some(true)) => Outcome::Freed,
+            _ if now.told.contains(&ip) => Outcome::ToldFreed,
+            _ => Outcome::Kept,
         }
     }
 
@@ -194,14 +183,15 @@ impl Place<'_> {
             .replace("{node}", &self.replica.node.name)
     }
 
-    fn holdings(&self, address: &Address) -> (Option<Holding>, Option<Holding>) {
-        let row = address.row.as_ref().map(|(pool, offset)| {
-            let key = offset.to_string();
-            Holding::Row(self.fill(pool), key)
-        });
+    /// The row and the reservation of an address, as a snapshot names them.
+    fn holdings(&self, address: &Address) -> (Option<String>, Option<String>) {
+        let row = address.row.as_ref();
+        let row = row.map(|(pool, offset)| row_of(&self.fill(pool), &offset.to_string()));
         let reservation = address.reservation.as_ref();
-        let reservation = reservation.map(|name| Holding::Reservation(self.fill(name)));
-        (row, reservation)
+        (
+            row,
+            reservation.map(|name| reservation_of(&self.fill(name))),
+        )
     }
 
     /// The name of the state's pod.

@@ -9,15 +9,15 @@ use std::{collections::BTreeMap, time::Duration};
 use e2e::{
     Cluster, ControlPlane, Error, Options, Result,
     cluster::create,
-    control_plane::{ADMIN, IPGC},
-    node::install::NAMESPACE,
+    control_plane::ADMIN,
+    node::install::{ACCOUNT, NAMESPACE},
     ours::{self, Ipgc},
     upstream::Upstream,
     wait::{self, Probe},
 };
 use futures::{FutureExt as _, future::BoxFuture};
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role};
-use kube::{Api, Client, api::DeleteParams};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use kube::{Api, Client, api::PostParams};
 use serde_json::{Value, json};
 
 use crate::{
@@ -27,9 +27,6 @@ use crate::{
 
 /// The user of upstream's collectors that may do all they need but GET a pod.
 const UPSTREAM_WITHOUT_GET: &str = "upstream-without-get";
-
-/// The right that ipgc loses in one setting.
-const GET_PODS: &str = "ipgc-get-pods";
 
 /// ipgc's waits. W is 4 s for one row; the longest is that of a reservation without a row, 10 s more. By the
 /// environment, where a name that the binary does not know is no error: the rows that it stands for
@@ -110,7 +107,7 @@ pub async fn observe(states: &[State]) -> Result<Outcomes> {
     let sides = async {
         prepare_upstream(&shared).await?;
         prepare_upstream(&reconcilers).await?;
-        prepare_ipgc(&shared).await?;
+        Cluster::of(&shared).await?.apply_manifests().await?;
         let (first, second) = futures::try_join!(
             beside_each_other(&shared, states),
             one_after_the_other(&reconcilers, states),
@@ -133,14 +130,16 @@ fn beside_each_other<'s>(
 ) -> BoxFuture<'s, Result<Outcomes>> {
     async move {
         use Setting::{BadRange, GetRefused, Ordinary, SilentNode};
-        let settings = [Ordinary, GetRefused, BadRange];
-        let loops = settings.map(|setting| control_loop(plane, states, setting));
-        let ours = settings.map(|setting| ipgc(plane, states, setting));
+        let loops = [Ordinary, GetRefused, BadRange].map(|it| control_loop(plane, states, it));
+        let ours = [Ordinary, BadRange].map(|setting| ipgc(plane, states, setting));
         let done = futures::future::try_join_all(loops.into_iter().chain(ours)).await?;
+        // Alone: it loses a right of the account that all of them have.
+        let refused = ipgc(plane, states, GetRefused).await?;
+        Cluster::of(plane).await?.apply_manifests().await?;
         // Last: nothing that was not seen to end may be freed any more once a node is silent.
         let last = ipgc(plane, states, SilentNode).await?;
         // Up to here all replicas are kept, and with them their nodes' heartbeats.
-        let outcomes = done.into_iter().chain([last]);
+        let outcomes = done.into_iter().chain([refused, last]);
         Ok(outcomes.flat_map(|(outcomes, _)| outcomes).collect())
     }
     .boxed()
@@ -242,23 +241,20 @@ fn ipgc<'s>(
         let watched = Watched::build(plane, states, setting, Side::Ipgc).await?;
         let replica = &watched.replica;
         let mark = plane.audit().mark()?;
-        let access = match setting {
-            Setting::GetRefused => plane.access(IPGC)?,
-            _ => plane.service_account(NAMESPACE, "ipgc").await?,
-        };
+        let access = plane.service_account(NAMESPACE, "ipgc").await?;
         let args = ["--pool-namespace", &replica.namespace.name];
         let cluster = replica.namespace.cluster();
         let ipgc = Ipgc::start(cluster, &access, &args, IPGC_SETTINGS).await?;
         ipgc.is_ready().await?;
         if setting == Setting::GetRefused {
             // Without this right it would not have started.
-            unbind(cluster.client(), GET_PODS).await?;
+            forbid_get_of_pods(cluster.client()).await?;
         }
         replica.act(&watched.states).await?;
         let seen = watched.settle(IPGC_HOLD).await?;
         ipgc.still_up()?;
         match setting {
-            Setting::GetRefused => was_refused(plane, mark, IPGC).await?,
+            Setting::GetRefused => was_refused(plane, mark, ACCOUNT).await?,
             _ => watched.freed_something(&seen, || Ok(ipgc.log()))?,
         }
         Ok((seen, watched.replica))
@@ -341,9 +337,8 @@ impl<'s> Watched<'s> {
         let mut outcomes = Outcomes::new();
         for state in &self.states {
             for (position, address) in state.addresses.iter().enumerate() {
-                let fate = self.replica.fate(state, address, &self.before, &now);
-                let key = (self.side, state.number, position);
-                outcomes.insert(key, fate.into());
+                let outcome = self.replica.outcome(state, address, &self.before, &now);
+                outcomes.insert((self.side, state.number, position), outcome);
             }
         }
         Ok(outcomes)
@@ -402,75 +397,29 @@ async fn prepare_upstream(plane: &ControlPlane) -> Result<()> {
         rule("events.k8s.io", "events", ALL),
     ]);
     let client = plane.admin().await?;
-    bind(
-        &client,
-        &only(UPSTREAM_WITHOUT_GET),
-        UPSTREAM_WITHOUT_GET,
-        &rules,
-    )
-    .await
+    bind(&client, UPSTREAM_WITHOUT_GET, &rules).await
 }
 
-/// The manifests as people apply them, and a user with the same rights, that to GET pods in a role of
-/// its own.
-async fn prepare_ipgc(plane: &ControlPlane) -> Result<()> {
-    let cluster = Cluster::of(plane).await?;
-    cluster.apply_manifests().await?;
-    let client = cluster.client();
-    let mut rules = Vec::new();
-    for name in ["ipgc", "ipgc-pools"] {
-        let role = Api::<ClusterRole>::all(client.clone()).get(name).await?;
-        rules.extend(role.rules.unwrap_or_default());
+/// Takes the right to GET pods away from ipgc.
+async fn forbid_get_of_pods(client: &Client) -> Result<()> {
+    let roles = Api::<ClusterRole>::all(client.clone());
+    let mut role = roles.get("ipgc").await?;
+    for rule in role.rules.iter_mut().flatten() {
+        if rule.resources.iter().flatten().any(|name| name == "pods") {
+            rule.verbs.retain(|verb| verb != "get");
+        }
     }
-    for namespace in ["kube-node-lease", NAMESPACE] {
-        let role = Api::<Role>::namespaced(client.clone(), namespace)
-            .get("ipgc")
-            .await?;
-        rules.extend(role.rules.unwrap_or_default());
-    }
-    let rules: Vec<_> = rules.into_iter().flat_map(without_get_of_pods).collect();
-    bind(client, &only(IPGC), IPGC, &json!(rules)).await?;
-    let get = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]);
-    bind(client, GET_PODS, IPGC, &get).await
-}
-
-/// Takes a cluster role away again.
-async fn unbind(client: &Client, name: &str) -> Result<()> {
-    let bindings = Api::<ClusterRoleBinding>::all(client.clone());
-    bindings.delete(name, &DeleteParams::default()).await?;
+    roles.replace("ipgc", &PostParams::default(), &role).await?;
     Ok(())
 }
 
-/// The name of the role with all that a user may do.
-fn only(user: &str) -> String {
-    format!("only-{user}")
-}
-
-/// Splits a rule in two: its part about pods, without GET, and its part about the rest.
-fn without_get_of_pods(rule: PolicyRule) -> Vec<PolicyRule> {
-    let resources = rule.resources.clone().unwrap_or_default();
-    let (pods, rest): (Vec<_>, Vec<_>) = resources.into_iter().partition(|name| name == "pods");
-    let mut of_pods = PolicyRule {
-        resources: Some(pods),
-        ..rule.clone()
-    };
-    of_pods.verbs.retain(|verb| verb != "get");
-    let of_rest = PolicyRule {
-        resources: Some(rest),
-        ..rule
-    };
-    let mut rules = vec![of_pods, of_rest];
-    rules.retain(|rule| rule.resources.as_ref().is_some_and(|list| !list.is_empty()));
-    rules
-}
-
-/// Gives a user a cluster role of this name.
-async fn bind(client: &Client, name: &str, user: &str, rules: &Value) -> Result<()> {
+/// Gives a user a cluster role of the same name.
+async fn bind(client: &Client, name: &str, rules: &Value) -> Result<()> {
     let role = json!({"metadata": {"name": name}, "rules": rules});
     let binding = json!({
         "metadata": {"name": name},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}],
     });
     create::<ClusterRole>(&Api::all(client.clone()), role).await?;
     create::<ClusterRoleBinding>(&Api::all(client.clone()), binding).await?;

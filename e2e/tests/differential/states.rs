@@ -22,7 +22,7 @@ mod steps;
 use std::fmt;
 
 pub use self::{gone::*, living::*, settings::*};
-use crate::replica::{Fate, Step};
+use crate::replica::Step;
 use Outcome::{Freed, Kept, ReservationLost, ToldFreed};
 
 /// The state's pod starts.
@@ -87,18 +87,6 @@ pub struct State {
     pub build: Step,
     /// Makes the changes that the collector then sees.
     pub act: Step,
-}
-
-impl From<Fate> for Outcome {
-    fn from(fate: Fate) -> Self {
-        match (fate.row_gone, fate.reservation_gone) {
-            (Some(false), Some(true)) => ReservationLost,
-            (Some(true), Some(false)) => Self::ReservationLeft,
-            (Some(true), _) | (_, Some(true)) => Freed,
-            _ if fate.told => ToldFreed,
-            _ => Kept,
-        }
-    }
 }
 
 impl fmt::Display for Outcome {

@@ -77,44 +77,24 @@ impl Table {
         wrong
     }
 
-    /// The whole for people. A cell with `✗` is not what is right.
+    /// The whole for people, an address a line. An outcome with `✗` is not what is right.
     fn text(&self) -> String {
-        let mut lines = Vec::new();
-        let titles = SIDES.map(|(_, title)| title.to_owned());
-        let mut head = vec!["state".to_owned(), "address".into(), "right".into()];
-        head.extend(titles);
-        lines.push(head);
+        let mut text = String::from("\n");
         for state in &self.states {
             for (position, address) in state.addresses.iter().enumerate() {
-                let mut line = vec![
-                    state.name.replace('_', " "),
-                    state.ip(address),
-                    address.right.to_string(),
-                ];
-                line.extend(
-                    SIDES.map(|(side, _)| match self.outcome(side, state, position) {
-                        None => "-".to_owned(),
-                        Some(outcome) if outcome == address.right => outcome.to_string(),
-                        Some(outcome) => format!("{outcome} ✗"),
-                    }),
-                );
-                lines.push(line);
+                let (name, ip) = (state.name.replace('_', " "), state.ip(address));
+                write!(text, "{name}, {ip}: {}", address.right).unwrap();
+                for (side, title) in SIDES {
+                    match self.outcome(side, state, position) {
+                        None => {}
+                        Some(outcome) if outcome == address.right => {
+                            write!(text, "; {title}: {outcome}").unwrap();
+                        }
+                        Some(outcome) => write!(text, "; {title}: {outcome} ✗").unwrap(),
+                    }
+                }
+                text.push('\n');
             }
-        }
-        let mut widths = vec![0; lines[0].len()];
-        for line in &lines {
-            for (width, cell) in widths.iter_mut().zip(line) {
-                *width = (*width).max(cell.chars().count());
-            }
-        }
-        let mut text = String::from("\n");
-        for line in lines {
-            let cells: Vec<String> = line
-                .iter()
-                .zip(&widths)
-                .map(|(cell, width)| format!("{cell:width$}"))
-                .collect();
-            writeln!(text, "| {} |", cells.join(" | ")).unwrap();
         }
         text
     }
