@@ -238,24 +238,6 @@ fn an_address_that_nothing_holds_is_told_as_such() {
     );
 }
 
-#[test]
-fn without_pods_the_answer_is_that_nobody_knows() {
-    let server = outage();
-    let file = part(&server, &[Kind::IpPool, Kind::Node]);
-    let explanation = explained(&file.read().unwrap(), "10.0.0.1").unwrap();
-    assert_eq!(row(&explanation).verdict, "unknown");
-    assert_eq!(
-        explanation.notes[2],
-        "the input has no pods, so the absence of a pod proves nothing: rows without a pod are unknown"
-    );
-    let told = text(&explanation);
-    assert!(told.contains("\n\nnote: ") && !told.contains("\n\nnote: the input has no pods"));
-    // Whose rows are the node's, pods tell.
-    let node = explained(&file.read().unwrap(), "node/n2").unwrap();
-    assert_eq!(node.split, None);
-    assert!(text(&node).contains("  rows          not known without pods\n"));
-}
-
 #[rstest]
 #[case::young(fixtures::pod(NS, "gone").node("n1").build(), Some(7), "unreported")]
 #[case::drift(fixtures::pod(NS, "gone").node("n1").running().reports("default/net", "net1", &["10.0.0.200"]).build(), Some(9), "unreported")]
@@ -279,11 +261,17 @@ fn what_is_not_in_the_input_is_not_known() {
         explained(&file.read().unwrap(), subject)
     };
     let told = text(&of(Kind::Pod, "10.0.0.2").unwrap());
-    assert_says(&told, "nobody knows whether there is such a pod");
-    assert!(
-        !told.contains("there is no such pod") && told.contains("note: the input has no pods"),
-        "{told}"
+    assert_says(
+        &told,
+        "  verdict       unknown: nobody knows whether a pod uses it",
     );
+    assert_says(&told, "nobody knows whether there is such a pod");
+    let note = "note: the input has no pods, so the absence of a pod proves nothing: rows without a pod are unknown";
+    assert_says(&told, note);
+    assert!(!told.contains("there is no such pod"), "{told}");
+    // Whose rows are the node's, pods tell.
+    let told = text(&of(Kind::Pod, "node/n2").unwrap());
+    assert_says(&told, "  rows          not known without pods\n");
     let told = text(&of(Kind::Reservation, "10.0.0.2").unwrap());
     assert_says(&told, "reservation   not known");
     assert_ends(

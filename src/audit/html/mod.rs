@@ -29,30 +29,6 @@ const SCRIPT: &str = include_str!("page.js");
 /// A longer table is no help; `-o json` has all of it.
 const FINDINGS: usize = 500;
 
-/// A pool in the page: its grid, and its rows and lone reservations as the script reads them.
-#[derive(Default)]
-struct Pool {
-    grid: Option<Grid>,
-    rows: Vec<Value>,
-}
-
-/// Texts that many rows share, each once.
-#[derive(Default)]
-struct Texts {
-    places: HashMap<String, usize>,
-    all: Vec<String>,
-}
-
-impl Texts {
-    fn place(&mut self, text: String) -> usize {
-        let all = &mut self.all;
-        *self.places.entry(text).or_insert_with_key(|text| {
-            all.push(text.clone());
-            all.len() - 1
-        })
-    }
-}
-
 /// Writes the page of a report, with what the snapshot says of each address of its pools.
 ///
 /// # Errors
@@ -63,7 +39,8 @@ pub fn write_page(
     policy: &Policy,
     output: &mut impl io::Write,
 ) -> io::Result<()> {
-    let mut texts = Texts::default();
+    // Texts that many rows share, each with its place in the list of them.
+    let mut texts = HashMap::new();
     let pools = pools(report, snapshot, policy, &mut texts);
     let mut parts = PAGE.split("{{");
     write!(output, "{}", parts.next().unwrap_or_default())?;
@@ -86,7 +63,7 @@ pub fn write_page(
             }),
             "pools" => all(
                 report.pools.iter().zip(&pools).enumerate(),
-                |(at, (usage, pool))| of_pool(at, usage, pool.grid.as_ref()),
+                |(at, (usage, pool))| of_pool(at, usage, pool.0.as_ref()),
             ),
             _ => data(report, &pools, &texts),
         };
@@ -101,22 +78,29 @@ fn all<T>(them: impl Iterator<Item = T>, text: impl Fn(T) -> String) -> String {
 }
 
 /// What the script reads.
-fn data(report: &Report, pools: &[Pool], texts: &Texts) -> String {
+fn data(
+    report: &Report,
+    pools: &[(Option<Grid>, Vec<Value>)],
+    texts: &HashMap<String, usize>,
+) -> String {
     let pools = report.pools.iter().zip(pools).map(|(usage, pool)| {
-        let grid = pool.grid.as_ref();
+        let (grid, rows) = (pool.0.as_ref(), &pool.1);
         json!({
             "name": clean(&format!("{}/{}", usage.namespace, usage.name)),
             "first": grid.map(|it| &it.first),
             "each": grid.map(|it| it.each.to_string()),
             "signs": grid.map(|it| &it.cells),
-            "rows": pool.rows,
+            "rows": rows,
             "command": words::explain_pool(&usage.namespace, &usage.name),
         })
     });
     let signs = Sign::ALL.map(|(_, sign, word)| (sign.to_string(), json!([word, letter(word)])));
+    let mut texts: Vec<_> = texts.iter().collect();
+    texts.sort_unstable_by_key(|(_, place)| **place);
+    let texts = texts.into_iter().map(|(text, _)| text);
     let data = json!({
         "pools": pools.collect::<Vec<_>>(),
-        "texts": texts.all,
+        "texts": texts.collect::<Vec<_>>(),
         "signs": signs.into_iter().collect::<serde_json::Map<_, _>>(),
     });
     // In JSON it only stands within texts, and would end the element.
@@ -133,13 +117,18 @@ fn letter(word: &str) -> &'static str {
     }
 }
 
-/// The pools, in the order of the report.
-fn pools(report: &Report, snapshot: &Snapshot, policy: &Policy, texts: &mut Texts) -> Vec<Pool> {
+/// The pools, in the order of the report: the grid of each, and its rows and lone reservations as the script reads them.
+fn pools(
+    report: &Report,
+    snapshot: &Snapshot,
+    policy: &Policy,
+    texts: &mut HashMap<String, usize>,
+) -> Vec<(Option<Grid>, Vec<Value>)> {
     let assessor = Assessor::new(snapshot, policy).at(report.source, &report.made);
     let usages = report.pools.iter().enumerate();
     let places = usages.map(|(at, it)| ((&*it.namespace, &*it.name), at));
     let places: HashMap<_, _> = places.collect();
-    let mut pools: Vec<_> = report.pools.iter().map(|_| Pool::default()).collect();
+    let mut pools: Vec<_> = report.pools.iter().map(|_| (None, Vec::new())).collect();
     assessor.each_pool(|place, _, all| {
         let Some(at) = places.get(&(&*place.key.namespace, &*place.key.name)) else {
             return;
@@ -168,7 +157,10 @@ fn pools(report: &Report, snapshot: &Snapshot, policy: &Policy, texts: &mut Text
                 .address
                 .zip(grid.as_ref())
                 .and_then(|(address, grid)| grid.cell(address, cells));
-            let mut text = |text: &str| texts.place(clean(text));
+            let mut text = |text: &str| {
+                let next = texts.len();
+                *texts.entry(clean(text)).or_insert(next)
+            };
             json!([
                 cell,
                 it.address.map_or_else(|| clean(key), |it| it.to_string()),
@@ -183,7 +175,7 @@ fn pools(report: &Report, snapshot: &Snapshot, policy: &Policy, texts: &mut Text
             ])
         });
         let rows = rows.collect();
-        pools[*at] = Pool { grid, rows };
+        pools[*at] = (grid, rows);
     });
     pools
 }
