@@ -159,15 +159,16 @@ impl<'s> Assessor<'s> {
 
     /// Shows all rows, and all reservations without a row.
     pub fn each(&self, mut show: impl FnMut(&Judged<'_>)) {
-        let without_pool = self.each_pool(|_, _, all| all.iter().for_each(&mut show));
-        without_pool.iter().for_each(show);
+        let of_no_pool =
+            self.each_pool(|_, rows, lone| rows.iter().chain(lone).for_each(&mut show));
+        of_no_pool.iter().for_each(show);
     }
 
     /// Shows each pool with its rows, and with the reservations without a row that would be in it. Returns the reservations
     /// of no pool.
     pub fn each_pool(
         &self,
-        mut show: impl FnMut(&Place, &ObservedPool, &[Judged<'_>]),
+        mut show: impl FnMut(&Place, &[Judged<'_>], &[Judged<'_>]),
     ) -> Vec<Judged<'_>> {
         let mut orphans = HashMap::<_, Vec<_>>::new();
         for it in self.orphans() {
@@ -176,10 +177,9 @@ impl<'s> Assessor<'s> {
         }
         for (pool, place) in self.snapshot.observed().zip(&self.index.pools) {
             let rows = pool.rows().iter();
-            let rows = rows.map(|row| self.row(&pool, place, row));
+            let rows: Vec<_> = rows.map(|row| self.row(&pool, place, row)).collect();
             let lone = orphans.remove(&Some(&place.key)).unwrap_or_default();
-            let all: Vec<_> = rows.chain(lone).collect();
-            show(place, &pool, &all);
+            show(place, &rows, &lone);
         }
         orphans.remove(&None).unwrap_or_default()
     }

@@ -151,12 +151,17 @@ fn address(number: u128) -> IpAddr {
 
 impl Grid {
     /// The grid of a pool whose range can be read, with its rows and the reservations without a row that would be in it.
-    pub(super) fn of(assessor: &Assessor<'_>, place: &Place, all: &[Judged<'_>]) -> Option<Self> {
+    pub(super) fn of(
+        assessor: &Assessor<'_>,
+        place: &Place,
+        rows: &[Judged<'_>],
+        lone: &[Judged<'_>],
+    ) -> Option<Self> {
         let range = place.range?;
         let (first, last) = range.first_and_last();
         let count = (number(last.0) - number(first)).saturating_add(1);
         let inside = |it: IpAddr| range.contains(it).then(|| number(it) - number(first));
-        let taken = all.iter();
+        let taken = rows.iter().chain(lone);
         let taken = taken.filter_map(|it| Some((inside(it.address?)?, Sign::of(it))));
         let taken: Vec<_> = taken.collect();
         let highest = taken.iter().map(|(at, _)| at.saturating_add(1)).max();

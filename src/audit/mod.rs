@@ -52,7 +52,6 @@ use ipgc_core::{
     evidence::Policy,
     judge::{Unknown, Verdict},
     node::NO_SANDBOXES_ANNOTATION,
-    pool::ObservedPool,
 };
 
 pub use self::confirm::{confirm, wants_confirmation};
@@ -62,7 +61,7 @@ use self::{
     definitions::Definitions,
     filter::Filter,
     index::Place,
-    report::{Finding, PoolUsage, Problem, REPORT_VERSION, Report, Source, Split, Totals},
+    report::{Finding, Problem, REPORT_VERSION, Report, Source, Split, Totals},
 };
 use crate::snapshot::{Kind, Snapshot};
 
@@ -111,7 +110,7 @@ fn audit_all(assessor: &Assessor<'_>, made: String) -> Report {
     let snapshot = assessor.snapshot;
     let mut audit = Audit {
         assessor,
-        findings: Vec::new(),
+        findings: pods::findings(assessor),
         exempt: 0,
         unordered: 0,
         unwatched: 0,
@@ -119,15 +118,17 @@ fn audit_all(assessor: &Assessor<'_>, made: String) -> Report {
     };
     let mut pools = Vec::new();
     let mut split = Split::default();
-    let without_pool = assessor.each_pool(|place, pool, all| {
-        let usage = audit.pool(place, pool, all);
+    let of_no_pool = assessor.each_pool(|place, rows, lone| {
+        rows.iter().for_each(|it| audit.row(place, it));
+        lone.iter().for_each(|it| audit.reservation(it));
+        let usage = pools::usage(assessor, place, rows);
+        audit
+            .findings
+            .extend(pools::findings(assessor, place, &usage));
         split.add(usage.split);
         pools.push(usage);
     });
-    for it in &without_pool {
-        audit.reservation(it);
-    }
-    audit.findings.extend(pods::findings(assessor));
+    of_no_pool.iter().for_each(|it| audit.reservation(it));
     let gone = pools::gone_slices(assessor, &pools);
     audit.findings.extend(gone);
     audit.about_all();
@@ -198,56 +199,22 @@ impl Audit<'_> {
         }
     }
 
-    fn pool(&mut self, place: &Place, pool: &ObservedPool, all: &[Judged<'_>]) -> PoolUsage {
-        let (assessor, mut rows) = (self.assessor, Vec::new());
-        let mut counted = PoolUsage::default();
-        for it in all {
-            if let Item::Reservation(..) = it.item {
-                self.reservation(it);
-                continue;
-            }
-            match &it.verdict {
-                Verdict::Stale(stale) if !stale.clearance.watched => self.unwatched += 1,
-                Verdict::Unknown(Unknown::Exempt | Unknown::KeptOwner) => self.exempt += 1,
-                Verdict::Unknown(Unknown::NoProof(_)) => self.unproven += 1,
-                _ => {}
-            }
-            counted.count(it, assessor);
-            rows.extend(it.address.map(|address| (address, it.verdict.word())));
-            self.findings.extend(assessor.finding(it));
-            self.findings.extend(assessor.unreserved(it));
-            let range = place.range.zip(it.content.as_ref());
-            if range.is_some_and(|(range, content)| !range.contains(content.address)) {
-                let detail = "the address is not in the range of its pool";
-                let mut finding = Finding::new(Problem::OutOfRange, detail);
-                assessor.describe(&mut finding, it);
-                self.findings.push(finding);
-            }
+    fn row(&mut self, place: &Place, it: &Judged<'_>) {
+        match &it.verdict {
+            Verdict::Stale(stale) if !stale.clearance.watched => self.unwatched += 1,
+            Verdict::Unknown(Unknown::Exempt | Unknown::KeptOwner) => self.exempt += 1,
+            Verdict::Unknown(Unknown::NoProof(_)) => self.unproven += 1,
+            _ => {}
         }
-        let findings = &mut self.findings;
-        findings.extend(pools::without_range(place, pool));
-        findings.extend(pools::slice_of_several_nodes(assessor, place));
-        let led = assessor.led(place);
-        let usage = pools::usage(place, led, &rows, counted);
-        findings.extend(pools::full_parts(place, &usage));
-        if let Some(definitions) = &assessor.definitions {
-            findings.extend(match led {
-                Some(led) => pools::statics(definitions, place, led),
-                None => vec![pools::without_definition(
-                    place,
-                    usage.split,
-                    definitions,
-                    assessor.source,
-                )],
-            });
+        self.findings.extend(self.assessor.finding(it));
+        self.findings.extend(self.assessor.unreserved(it));
+        let range = place.range.zip(it.content.as_ref());
+        if range.is_some_and(|(range, content)| !range.contains(content.address)) {
+            let detail = "the address is not in the range of its pool";
+            let mut finding = Finding::new(Problem::OutOfRange, detail);
+            self.assessor.describe(&mut finding, it);
+            self.findings.push(finding);
         }
-        // A pool that no definition leads to gives no address any more.
-        let may_give =
-            |all: &Definitions<'_>| led.is_some() || !all.may_lead(place, false).is_empty();
-        if assessor.definitions.as_ref().is_none_or(may_give) {
-            findings.extend(pools::nearly_full(place, &usage, led));
-        }
-        usage
     }
 
     /// The findings about objects that cannot be read, and about pools that are missing.

@@ -1,12 +1,13 @@
 //! Findings about a pool as a whole or a part of it, and about the slices of nodes.
 
-use std::{fmt, net::IpAddr};
+use std::fmt;
 
 use ipgc_core::{
+    address::Range,
     evidence::Policy,
     ipam::{handed_out, hands_out},
     judge::Word,
-    pool::{ObservedPool, PoolKey},
+    pool::PoolKey,
     routes::{Slice, slice_pools},
 };
 use kube::api::Preconditions;
@@ -24,33 +25,40 @@ use crate::snapshot::Snapshot;
 /// More than so many hundredths of a range are nearly all of it.
 const NEARLY_FULL: u128 = 90;
 
-/// How full a pool is whose rows were counted.
-pub fn usage(
-    place: &Place,
-    led: Option<&Led<'_>>,
-    rows: &[(IpAddr, Word)],
-    mut counted: PoolUsage,
-) -> PoolUsage {
+/// How full a pool with these rows is.
+pub fn usage(assessor: &Assessor<'_>, place: &Place, rows: &[Judged<'_>]) -> PoolUsage {
+    let (range, led) = (place.range, assessor.led(place));
     let spans = || led.into_iter().flat_map(Led::spans);
-    let size = place.range.and_then(|range| handed_out(range, spans()));
+    let size = range.and_then(|range| handed_out(range, spans()));
     let size = size.map(limited);
-    let parts = led.map(|led| parts(rows, place, led)).unwrap_or_default();
-    let is_handed_out = |address| {
-        let range = place.range;
-        range.is_some_and(|range| hands_out(range, spans(), address))
+    let is_given = |it: &&Judged<'_>| {
+        let place = range.zip(it.address);
+        place.is_some_and(|(range, address)| hands_out(range, spans(), address))
     };
-    let taken = Split::of_rows(rows, is_handed_out);
-    counted.nodes.sort_unstable();
+    let taken = Split::of_rows(rows.iter().filter(is_given));
+    let mut nodes = Vec::<String>::new();
+    for node in rows.iter().flat_map(Judged::holding) {
+        // In an outage a thousand nodes may hold each of many thousand rows.
+        if nodes.len() < NODES && !nodes.iter().any(|it| **it == **node) {
+            nodes.push(node.to_string());
+        }
+    }
+    nodes.sort_unstable();
+    let parts = led.zip(range).map(|(led, range)| parts(rows, range, led));
+    let ages = rows.iter().filter_map(|it| assessor.stale_seconds(it));
     PoolUsage {
         namespace: place.key.namespace.clone(),
         name: place.key.name.clone(),
-        range: place.range.map(|range| range.to_string()),
+        range: range.map(|range| range.to_string()),
         size,
         free: size.map(|size| size.saturating_sub(taken.rows() as u64)),
+        split: Split::of_rows(rows.iter()),
         taken,
         definitions: led.map(Led::definitions).unwrap_or_default(),
-        parts,
-        ..counted
+        parts: parts.unwrap_or_default(),
+        wait_seconds: rows.iter().filter_map(Judged::wait_seconds).max(),
+        oldest_stale_seconds: ages.max(),
+        nodes,
     }
 }
 
@@ -66,46 +74,30 @@ impl PoolUsage {
             Some(_) => self.taken,
         }
     }
-
-    /// Counts a row, for what it waits, and since when its address is taken if it is stale.
-    pub(super) fn count(&mut self, it: &Judged<'_>, assessor: &Assessor<'_>) {
-        *self.split.of(it.verdict.word()) += 1;
-        self.wait_seconds = self.wait_seconds.max(it.wait_seconds());
-        self.oldest_stale_seconds = self.oldest_stale_seconds.max(assessor.stale_seconds(it));
-        for node in it.holding() {
-            // In an outage a thousand nodes may hold each of many thousand rows.
-            if self.nodes.len() < NODES && !self.nodes.iter().any(|it| **it == **node) {
-                self.nodes.push(node.to_string());
-            }
-        }
-    }
 }
 
 /// The parts of its range that definitions hand out, each with how full it is.
-fn parts(rows: &[(IpAddr, Word)], place: &Place, led: &Led<'_>) -> Vec<PartUsage> {
-    let Some(range) = place.range else {
-        return Vec::new();
-    };
+fn parts(rows: &[Judged<'_>], range: Range, led: &Led<'_>) -> Vec<PartUsage> {
     let parts = led.parts(range).into_iter();
     let parts = parts.map(|(span, size, names)| {
-        let split = Split::of_rows(rows, |address| hands_out(range, [span], address));
+        let is_given = |address| hands_out(range, [span], address);
+        let given = rows.iter().filter(|it| it.address.is_some_and(is_given));
         PartUsage {
             definitions: names.into_iter().map(str::to_owned).collect(),
             first: span.first.map(|it| it.to_string()),
             last: span.last.map(|it| it.to_string()),
             size: limited(size),
-            split,
+            split: Split::of_rows(given),
         }
     });
     parts.collect()
 }
 
 impl Split {
-    /// Those rows whose addresses are wanted.
-    fn of_rows(rows: &[(IpAddr, Word)], is_wanted: impl Fn(IpAddr) -> bool) -> Self {
+    fn of_rows<'j>(rows: impl Iterator<Item = &'j Judged<'j>>) -> Self {
         let mut split = Self::default();
-        for (_, word) in rows.iter().filter(|(address, _)| is_wanted(*address)) {
-            *split.of(*word) += 1;
+        for it in rows {
+            *split.of(it.verdict.word()) += 1;
         }
         split
     }
@@ -160,12 +152,34 @@ fn about(problem: Problem, key: &PoolKey, detail: String) -> Finding {
     finding
 }
 
+/// The findings about a pool as a whole.
+pub fn findings(assessor: &Assessor<'_>, place: &Place, usage: &PoolUsage) -> Vec<Finding> {
+    let (led, definitions) = (assessor.led(place), assessor.definitions.as_ref());
+    let mut findings = full_parts(place, usage);
+    findings.extend(without_range(place, usage));
+    findings.extend(slice_of_several_nodes(assessor, place));
+    match (definitions, led) {
+        (Some(definitions), Some(led)) => findings.extend(statics(definitions, place, led)),
+        (Some(definitions), None) => {
+            let source = assessor.source;
+            findings.push(without_definition(place, usage.split, definitions, source));
+        }
+        (None, _) => {}
+    }
+    // A pool that no definition leads to gives no address any more.
+    let may_lead = |all: &Definitions<'_>| !all.may_lead(place, false).is_empty();
+    if led.is_some() || definitions.is_none_or(may_lead) {
+        findings.extend(nearly_full(place, usage, led));
+    }
+    findings
+}
+
 fn is_nearly_full(rows: u128, size: u128) -> bool {
     rows.saturating_mul(100) > size.saturating_mul(NEARLY_FULL)
 }
 
 /// The finding about a range that is nearly full. A range of single addresses is full by design.
-pub fn nearly_full(place: &Place, usage: &PoolUsage, led: Option<&Led<'_>>) -> Option<Finding> {
+fn nearly_full(place: &Place, usage: &PoolUsage, led: Option<&Led<'_>>) -> Option<Finding> {
     let (size, split) = (usage.size?, usage.filling());
     let rows = split.rows();
     if led
@@ -187,7 +201,7 @@ pub fn nearly_full(place: &Place, usage: &PoolUsage, led: Option<&Led<'_>>) -> O
 
 /// The findings about parts of a range that are nearly full: pods of the definitions of such a part get no address,
 /// though the range has some left.
-pub fn full_parts(place: &Place, usage: &PoolUsage) -> Vec<Finding> {
+fn full_parts(place: &Place, usage: &PoolUsage) -> Vec<Finding> {
     let full = usage.parts.iter();
     let full = full.filter(|part| is_nearly_full(part.split.rows() as u128, part.size.into()));
     let findings = full.map(|part| {
@@ -208,7 +222,7 @@ pub fn full_parts(place: &Place, usage: &PoolUsage) -> Vec<Finding> {
 }
 
 /// The findings about addresses that a definition gives to each of its pods, and that a pool gives away as well.
-pub fn statics(definitions: &Definitions<'_>, place: &Place, led: &Led<'_>) -> Vec<Finding> {
+fn statics(definitions: &Definitions<'_>, place: &Place, led: &Led<'_>) -> Vec<Finding> {
     let Some(range) = place.range else {
         return Vec::new();
     };
@@ -229,14 +243,14 @@ pub fn statics(definitions: &Definitions<'_>, place: &Place, led: &Led<'_>) -> V
 }
 
 /// The finding about a pool whose range cannot be read. Where it has rows, they say so.
-pub fn without_range(place: &Place, pool: &ObservedPool) -> Option<Finding> {
+fn without_range(place: &Place, usage: &PoolUsage) -> Option<Finding> {
     let detail = "the range of this pool is missing, or not a CIDR";
-    (place.range.is_none() && pool.rows().is_empty())
+    (place.range.is_none() && usage.split.rows() == 0)
         .then(|| about(Problem::Unreadable, &place.key, detail.to_owned()))
 }
 
 /// The finding about a pool that is one node's slice by its name, and not by its rows.
-pub fn slice_of_several_nodes(assessor: &Assessor<'_>, place: &Place) -> Option<Finding> {
+fn slice_of_several_nodes(assessor: &Assessor<'_>, place: &Place) -> Option<Finding> {
     let (node, podref) = place.disproved_slice.as_ref()?;
     let other = assessor.node_of(podref.as_str()).unwrap_or_default();
     let detail = format!(
@@ -275,7 +289,7 @@ pub fn unreferenced(snapshot: &Snapshot) -> Vec<(PoolKey, Preconditions)> {
 }
 
 /// The finding about a pool that no definition leads to.
-pub fn without_definition(
+fn without_definition(
     place: &Place,
     split: Split,
     definitions: &Definitions<'_>,

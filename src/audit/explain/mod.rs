@@ -235,18 +235,18 @@ impl Assessor<'_> {
     fn explain_pool(&self, name: &str) -> Explanation {
         let mut explanation = about(name.to_owned(), SubjectKind::Pool);
         let mut split = Split::default();
-        self.each_pool(|place, _, all| {
+        self.each_pool(|place, rows, lone| {
             if !is_asked(name, place) {
                 return;
             }
-            for it in all.iter().filter(|it| matches!(it.item, Item::Row(..))) {
+            for it in rows {
                 let word = it.verdict.word();
                 *split.of(word) += 1;
                 if word != Word::Live {
                     self.add(&mut explanation, it);
                 }
             }
-            explanation.grids.extend(Grid::of(self, place, all));
+            explanation.grids.extend(Grid::of(self, place, rows, lone));
         });
         explanation.split = Some(split);
         let address = |row: &RowExplained| row.address.as_deref()?.parse::<IpAddr>().ok();

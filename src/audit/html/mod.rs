@@ -129,13 +129,13 @@ fn pools(
     let places = usages.map(|(at, it)| ((&*it.namespace, &*it.name), at));
     let places: HashMap<_, _> = places.collect();
     let mut pools: Vec<_> = report.pools.iter().map(|_| (None, Vec::new())).collect();
-    assessor.each_pool(|place, _, all| {
+    assessor.each_pool(|place, rows, lone| {
         let Some(at) = places.get(&(&*place.key.namespace, &*place.key.name)) else {
             return;
         };
-        let grid = Grid::of(&assessor, place, all);
+        let grid = Grid::of(&assessor, place, rows, lone);
         let cells = grid.as_ref().map_or(0, |it| it.cells.chars().count());
-        let rows = all.iter().map(|it| {
+        let rows = rows.iter().chain(lone).map(|it| {
             let owner = it.owner();
             let pod = snapshot.pod(owner);
             let node = pod
