@@ -14,7 +14,7 @@ use std::{
 
 use ipgc_core::{
     address::Range,
-    clearance::{Facts, Wait},
+    clearance::{Facts, Other, Wait},
     definitions::{Networks, Scope, networks_of},
     evidence::{DEFAULT_POD_GRACE, Policy},
     judge::{
@@ -192,15 +192,15 @@ impl<'s> Assessor<'s> {
             None => Presence::Unknown("not asked".into()),
         };
         let of_pool = (Some(place), place.range, &place.networks);
-        let verdict = self.with_facts(content, of_pool, &presence, |facts| {
-            judge(pool, row, &presence, facts, self.policy, NOW)
-        });
+        let others = self.index.others_of(self.snapshot, content);
+        let facts = self.facts(content, of_pool, &presence, &others);
+        let verdict = judge(pool, row, &presence, &facts, self.policy, NOW);
         Judged {
             place: Some(place),
             item: Item::Row(pool, row),
             content: content.map(Cow::Borrowed),
             address: pool.address_of(row),
-            verdict,
+            verdict: self.as_far_as_known(verdict),
         }
     }
 
@@ -277,19 +277,18 @@ impl<'s> Assessor<'s> {
                 let content = reserved.as_row(address).ok();
                 let networks = [network.map(Into::into)].into();
                 let of_pool = (place, None, &networks);
-                let verdict = self.with_facts(content.as_ref(), of_pool, &presence, |facts| {
-                    judge_orphan(reserved, address, &presence, facts, self.policy, NOW)
-                });
+                let others = self.index.others_of(self.snapshot, content.as_ref());
+                let facts = self.facts(content.as_ref(), of_pool, &presence, &others);
+                let verdict = judge_orphan(reserved, address, &presence, &facts, self.policy, NOW);
+                let mut verdict = self.as_far_as_known(verdict);
                 let rows = self.index.holders(address);
                 let rows = rows.filter(|(_, owner)| *owner == reserved.owner()).count();
-                let verdict = match (verdict, &presence) {
-                    (Verdict::Stale(stale), Presence::Present(Some(pod)))
-                        if stale.cause == Cause::Leftover && reports_more(pod, address, rows) =>
-                    {
-                        Verdict::Held(Held::Reported)
-                    }
-                    (verdict, _) => verdict,
-                };
+                if let (Verdict::Stale(stale), Presence::Present(Some(pod))) = (&verdict, &presence)
+                    && stale.cause == Cause::Leftover
+                    && reports_more(pod, address, rows)
+                {
+                    verdict = Verdict::Held(Held::Reported);
+                }
                 (content, verdict)
             }
         };
@@ -320,19 +319,13 @@ impl<'s> Assessor<'s> {
         let slice = slices.get(observed.key()).map(AsRef::as_ref);
         let networks = networks_of(&observed.key().name, observed.range, slice);
         let of_pool = (place, observed.range, &networks);
-        self.facts(content, of_pool, &presence, |facts| {
-            proof.force(row, facts, self.policy, NOW)
-        })
+        let others = self.index.others_of(self.snapshot, content);
+        let facts = self.facts(content, of_pool, &presence, &others);
+        proof.force(row, &facts, self.policy, NOW)
     }
 
-    fn with_facts(
-        &self,
-        row: Option<&RowContent>,
-        of_pool: (Option<&Place>, Option<Range>, &Networks),
-        presence: &Presence,
-        judge: impl FnOnce(&Facts<'_>) -> Verdict,
-    ) -> Verdict {
-        let mut verdict = self.facts(row, of_pool, presence, judge);
+    /// The verdict, as far as the snapshot has what it rests on.
+    fn as_far_as_known(&self, mut verdict: Verdict) -> Verdict {
         // The pod may be another one than that of the row: one that came or ended between the reads.
         if let (Verdict::Stale(_), Some(reason)) = (&verdict, &self.snapshot.no_proof) {
             verdict = Verdict::Unknown(Unknown::NoProof(reason.clone()));
@@ -346,30 +339,29 @@ impl<'s> Assessor<'s> {
         verdict
     }
 
-    /// Uses the facts about a row.
-    fn facts<T>(
-        &self,
+    /// The facts about a row.
+    fn facts<'f>(
+        &'f self,
         row: Option<&RowContent>,
-        (place, range, networks): (Option<&Place>, Option<Range>, &Networks),
+        (place, range, networks): (Option<&'f Place>, Option<Range>, &'f Networks),
         presence: &Presence,
-        act: impl FnOnce(&Facts<'_>) -> T,
-    ) -> T {
+        others: &'f [Other],
+    ) -> Facts<'f> {
         let podref = row.map(|row| &row.podref);
-        let others = row.map(|row| self.index.others_of(self.snapshot, row));
         let living = match presence {
             Presence::Present(Some(pod)) => Some(living(pod)),
             _ => None,
         };
         let rows = podref.map(|podref| self.index.rows_of(podref.as_str()));
         let rows = rows.unwrap_or_default();
-        act(&Facts {
+        Facts {
             ended: &[],
             living,
             rows: rows.rows().max(1),
             interfaces: rows.interfaces().max(1),
             sighting: None,
             siblings: podref.and_then(|it| Some(self.index.siblings.get(it)?.as_slice())),
-            others: &others.unwrap_or_default(),
+            others,
             scope: Scope {
                 networks,
                 range,
@@ -380,7 +372,7 @@ impl<'s> Assessor<'s> {
             longest_grace: self.longest_grace,
             // The list of pods was read after the rows, whole.
             fresh: true,
-        })
+        }
     }
 
     /// The definitions that lead to a pool, if there are some.

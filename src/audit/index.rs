@@ -205,7 +205,8 @@ impl Index {
     }
 
     /// Other pods than the row's own that report its address or have a container with its id.
-    pub fn others_of(&self, snapshot: &Snapshot, row: &RowContent) -> Vec<Other> {
+    pub fn others_of(&self, snapshot: &Snapshot, row: Option<&RowContent>) -> Vec<Other> {
+        let Some(row) = row else { return Vec::new() };
         let other = |at: &usize, has_id| Other {
             pod: Arc::clone(&snapshot.pods[*at]),
             end: living(&snapshot.pods[*at])
