@@ -119,8 +119,10 @@ fn audit_all(assessor: &Assessor<'_>, made: String) -> Report {
     let mut pools = Vec::new();
     let mut split = Split::default();
     let of_no_pool = assessor.each_pool(|place, rows, lone| {
-        rows.iter().for_each(|it| audit.row(place, it));
-        lone.iter().for_each(|it| audit.reservation(it));
+        for it in rows {
+            audit.row(place, it);
+        }
+        audit.reservations(lone);
         let usage = pools::usage(assessor, place, rows);
         audit
             .findings
@@ -128,7 +130,7 @@ fn audit_all(assessor: &Assessor<'_>, made: String) -> Report {
         split.add(usage.split);
         pools.push(usage);
     });
-    of_no_pool.iter().for_each(|it| audit.reservation(it));
+    audit.reservations(&of_no_pool);
     let gone = pools::gone_slices(assessor, &pools);
     audit.findings.extend(gone);
     audit.about_all();
@@ -190,12 +192,14 @@ struct Audit<'a> {
 }
 
 impl Audit<'_> {
-    /// The finding about a reservation without a row. In a pool that cannot be read, it may have one.
-    fn reservation(&mut self, it: &Judged<'_>) {
-        if let Item::Reservation(reserved, _) = it.item
-            && !self.assessor.blind.contains(&reserved.namespace)
-        {
-            self.findings.extend(self.assessor.finding(it));
+    /// The findings about reservations without a row. In a pool that cannot be read, they may have one.
+    fn reservations(&mut self, lone: &[Judged<'_>]) {
+        for it in lone {
+            if let Item::Reservation(reserved, _) = it.item
+                && !self.assessor.blind.contains(&reserved.namespace)
+            {
+                self.findings.extend(self.assessor.finding(it));
+            }
         }
     }
 

@@ -6,29 +6,7 @@ use rstest::rstest;
 
 use super::*;
 
-/// A folder that is gone when its test is.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 impl Folder {
-    fn new() -> Self {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("ipgc-gathered-{}-{count}", process::id());
-        Self(std::env::temp_dir().join(name))
-    }
-
-    fn write(&self, path: &str, text: &str) {
-        let path = self.0.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-
     fn yaml(&self, path: &str, object: &Value) {
         let text = serde_yaml::to_string(object).unwrap();
         self.write(path, &format!("---\n{text}"));

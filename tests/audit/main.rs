@@ -62,15 +62,36 @@ fn is_of_objects(path: &str) -> bool {
     path != "/version" && !path.starts_with("/openapi/")
 }
 
+/// A folder that is gone when its test is.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Folder {
+    fn new() -> Self {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("ipgc-audit-{}-{number}", std::process::id());
+        Self(std::env::temp_dir().join(name))
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.0.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+}
+
 /// A file that is gone when its test is.
 struct File(PathBuf);
 
 impl File {
     fn new(text: impl AsRef<[u8]>) -> Self {
-        static NUMBER: AtomicUsize = AtomicUsize::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("ipgc-audit-{}-{number}.json", std::process::id());
-        let path = std::env::temp_dir().join(name);
+        let path = Folder::new().0.with_extension("json");
         fs::write(&path, text).unwrap();
         Self(path)
     }

@@ -81,23 +81,23 @@ fn files_that_cannot_be_read_are_named() {
 #[test]
 fn directories_and_standard_input_are_read() {
     let server = shop();
-    let directory = std::env::temp_dir().join(format!("ipgc-audit-{}", std::process::id()));
-    fs::create_dir_all(&directory).unwrap();
-    let path = directory.to_str().unwrap();
+    let folder = Folder::new();
+    folder.write("notes.txt", "not a dump");
+    let path = folder.0.to_str().unwrap();
     let (code, _, stderr) = ipgc(&["audit", "-f", path]);
     assert_eq!(code, 2);
     assert_says(&stderr, "no file there ends in .json");
     // By their names the nodes come before the rest, whose order is that of its file.
     let rows = [Kind::Reservation, Kind::IpPool, Kind::Pod];
     for (name, kinds) in [("b", &rows[..]), ("a", &[Kind::Node, Kind::Definition])] {
-        let text = dump_of(&server, kinds).to_string();
-        fs::write(directory.join(format!("{name}.json")), text).unwrap();
+        folder.write(
+            &format!("{name}.json"),
+            &dump_of(&server, kinds).to_string(),
+        );
     }
-    fs::write(directory.join("notes.txt"), "not a dump").unwrap();
     let (code, stdout, _) = ipgc(&["audit", "-f", path]);
     assert_eq!(code, 1);
     assert_begins(stdout.lines().nth(1).unwrap(), "stale ");
-    fs::remove_dir_all(&directory).unwrap();
     let mut command = Command::cargo_bin("ipgc").unwrap();
     let text = dump_of(&server, &Kind::ALL).to_string();
     let command = command

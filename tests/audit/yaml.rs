@@ -116,21 +116,15 @@ fn a_list_of_yaml_that_was_cut_off_is_an_error() {
 
 #[test]
 fn a_directory_is_read_in_both_forms() {
-    let directory = std::env::temp_dir().join(format!("ipgc-forms-{}", std::process::id()));
-    fs::create_dir_all(&directory).unwrap();
+    let folder = Folder::new();
     let value: Value = serde_json::from_str(JSON).unwrap();
     let items = value["items"].as_array().unwrap();
     let (node, others): (Vec<_>, Vec<_>) = items.iter().partition(|it| it["kind"] == "Node");
     let list = json!({ "apiVersion": "v1", "kind": "List", "items": others, "metadata": {} });
-    fs::write(
-        directory.join("a.yaml"),
-        serde_yaml::to_string(&list).unwrap(),
-    )
-    .unwrap();
-    fs::write(directory.join("b.yml"), node[0].to_string()).unwrap();
-    fs::write(directory.join("c.txt"), "passed over").unwrap();
-    let read = files::read(std::slice::from_ref(&directory), None);
-    fs::remove_dir_all(&directory).unwrap();
+    folder.write("a.yaml", &serde_yaml::to_string(&list).unwrap());
+    folder.write("b.yml", &node[0].to_string());
+    folder.write("c.txt", "passed over");
+    let read = files::read(std::slice::from_ref(&folder.0), None);
     assert_eq!(
         judge(&read.unwrap(), Source::Files),
         File::new(JSON).judged()
