@@ -17,18 +17,12 @@ pub(super) enum Format {
     Json,
 }
 
-/// Has all that is logged from now on go to standard error, as far as `RUST_LOG` says; without, from `usual` on, and of
-/// what is `told` from INFO on.
-pub(super) fn start(format: Format, usual: LevelFilter, told: &[&str]) -> Result<(), String> {
+/// Has all that is logged from now on go to standard error, as far as `RUST_LOG` says, or as `usual` says in the same form.
+pub(super) fn start(format: Format, usual: &str) -> Result<(), String> {
     let wanted = std::env::var("RUST_LOG").unwrap_or_default();
-    let mut filter = if wanted.is_empty() {
-        let told = told.iter().map(|target| (*target, LevelFilter::INFO));
-        Targets::new().with_default(usual).with_targets(told)
-    } else {
-        wanted
-            .parse::<Targets>()
-            .map_err(|error| format!("RUST_LOG: {error}"))?
-    };
+    let wanted = if wanted.is_empty() { usual } else { &wanted };
+    let filter = wanted.parse::<Targets>();
+    let mut filter = filter.map_err(|error| format!("RUST_LOG: {error}"))?;
     if !wanted.contains("kube_client") {
         // Of a page that does not parse it logs the whole body as a warning: megabytes, and the
         // environment of every pod on it.

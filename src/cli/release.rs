@@ -10,7 +10,6 @@ use std::{
 use futures::future::join_all;
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
-use tracing::level_filters::LevelFilter;
 
 use super::{Ended, block_on, candidates::Wanted, log, print, print_line, signals, source::Live};
 use crate::{
@@ -59,8 +58,8 @@ Examples:
 
 To free all that may go without a person: ipgc run --once. If a silent node runs nothing, say so on the node, or fence it.";
 
-/// The modules that log what was freed, with all that is needed to reconstruct it.
-const FREES: [&str; 2] = ["ipgc::byhand::free", "ipgc::collect::release"];
+/// Some modules log what was freed, with all that is needed to reconstruct it.
+const LOGGED: &str = "warn,ipgc::byhand::free=info,ipgc::collect::release=info";
 
 /// How many addresses came to what.
 #[derive(Default)]
@@ -75,7 +74,7 @@ struct Tally {
 }
 
 pub(super) fn main(args: &Args) -> Ended {
-    log::start(log::Format::Text, LevelFilter::WARN, &FREES)?;
+    log::start(log::Format::Text, LOGGED)?;
     block_on(args.release())
 }
 
@@ -108,8 +107,7 @@ impl Args {
             };
             match freed {
                 Ok(Some(freed)) if !self.dry_run => begun.push((it, freed)),
-                Ok(freed) => tally.freed(it, &self.said(it, freed.as_ref())),
-                Err(reason) => tally.not_done(it, &reason),
+                freed => tally.add(it, freed.map(|freed| self.said(it, freed.as_ref()))),
             }
         }
         if !begun.is_empty() {
@@ -125,18 +123,17 @@ impl Args {
             (it, said, released)
         });
         for (it, said, released) in join_all(released).await {
-            match (released, &it.subject) {
-                (Ok(0), Subject::Reservation { .. }) => {
+            match released {
+                Ok(0) if matches!(it.subject, Subject::Reservation { .. }) => {
                     let reason =
                         "it is there since its pod or a row needs it, or somebody else removed it";
-                    tally.not_done(it, &NotDone::Kept(reason.to_owned()));
+                    tally.add(it, Err(NotDone::Kept(reason.to_owned())));
                 }
-                (Ok(_), _) => tally.freed(it, &said),
-                (Err(reason), Subject::Reservation { .. }) => tally.not_done(it, &reason),
-                (Err(reason), Subject::Row { .. }) => {
+                Err(reason) if matches!(it.subject, Subject::Row { .. }) => {
                     tally.left += 1;
                     tally.line(it, &format!("{said}, its reservation is left: {reason}"));
                 }
+                released => tally.add(it, released.map(|_| said)),
             }
         }
         tally.tell(self.dry_run)
@@ -189,18 +186,15 @@ impl Args {
 }
 
 impl Tally {
-    fn freed(&mut self, it: &Forced, said: &str) {
-        self.freed += 1;
-        self.line(it, said);
-    }
-
-    fn not_done(&mut self, it: &Forced, reason: &NotDone) {
-        if matches!(reason, NotDone::Gone) {
-            self.gone += 1;
-            return self.line(it, "gone already, or changed");
-        }
-        self.kept += 1;
-        self.line(it, &format!("kept: {reason}"));
+    /// One address came to this: what is said of it if it is freed, or why it is not.
+    fn add(&mut self, it: &Forced, done: Result<String, NotDone>) {
+        let (count, said) = match done {
+            Ok(said) => (&mut self.freed, said),
+            Err(NotDone::Gone) => (&mut self.gone, "gone already, or changed".to_owned()),
+            Err(reason) => (&mut self.kept, format!("kept: {reason}")),
+        };
+        *count += 1;
+        self.line(it, &said);
     }
 
     /// One line of what was done. What was begun is ended, even if a line cannot be printed.

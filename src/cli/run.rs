@@ -4,7 +4,7 @@ use std::{pin::pin, process::ExitCode, sync::Arc, time::Duration};
 
 use kube::Client;
 use tokio::time::{error::Elapsed, timeout};
-use tracing::{error, info, level_filters::LevelFilter, warn};
+use tracing::{error, info, warn};
 
 use super::{
     Ended, block_on, cluster, log, print, signals,
@@ -170,7 +170,7 @@ pub struct Args {
 
 /// Runs until SIGTERM or SIGINT.
 pub(super) fn main(args: &Args) -> Ended {
-    log::start(args.log_format, LevelFilter::INFO, &[])?;
+    log::start(args.log_format, "info")?;
     let config = args.config()?;
     if let Some(warning) = args.waits.warning() {
         warn!("{warning}");

@@ -238,12 +238,8 @@ fn finish(
             ));
         }
     }
-    let mut namespaces = BTreeSet::<Box<str>>::new();
-    for pod in &snapshot.pods {
-        if !namespaces.contains(pod.podref.namespace()) {
-            namespaces.insert(pod.podref.namespace().into());
-        }
-    }
+    let pods = snapshot.pods.iter();
+    let namespaces: BTreeSet<Box<str>> = pods.map(|pod| pod.podref.namespace().into()).collect();
     // kubectl reads one namespace or all of them, and the cluster's own pods are in this one.
     let is_whole = namespaces.len() > 1 && namespaces.contains("kube-system");
     snapshot.confined = (!is_whole).then_some(namespaces);
@@ -367,8 +363,7 @@ fn is_of_a_kind(path: &Path) -> bool {
     };
     let mut above = path.ancestors().skip(1).map(Path::file_name);
     let (parent, grandparent) = (above.next().flatten(), above.next().flatten());
-    has_form(path)
-        && (is_kind(path.file_stem())
-            || is_kind(parent)
-            || grandparent.is_some_and(|name| name == "pods") && path.file_stem() == parent)
+    is_kind(path.file_stem())
+        || is_kind(parent)
+        || grandparent.is_some_and(|name| name == "pods") && path.file_stem() == parent
 }

@@ -153,11 +153,6 @@ pub async fn read_again(client: &Client, scan: &Scan) -> Result<Snapshot, LiveEr
     read(client, &scan).await
 }
 
-/// 401: the API server does not know the caller, so no right is missing.
-fn is_unknown_caller(error: &CallError) -> bool {
-    matches!(error, CallError::Kube(kube::Error::Api(status)) if status.code == 401)
-}
-
 struct Reader<'r> {
     client: &'r Client,
     scan: &'r Scan,
@@ -209,6 +204,9 @@ impl Reader<'_> {
         error: CallError,
     ) -> Result<(), LiveError> {
         let was_known = self.scan.known.contains(&kind);
+        // Then no right is missing.
+        let is_unknown_caller =
+            matches!(&error, CallError::Kube(kube::Error::Api(status)) if status.code == 401);
         // Pages may have been read before this one.
         self.gather.snapshot.kinds.remove(&kind);
         match error.answer() {
@@ -217,7 +215,7 @@ impl Reader<'_> {
                 self.gather.snapshot.notes.push(note);
                 Ok(())
             }
-            Answer::Forbidden if !is_unknown_caller(&error) => {
+            Answer::Forbidden if !is_unknown_caller => {
                 let resource = kind.resource();
                 let right = Right {
                     verb: "list",
