@@ -28,15 +28,25 @@ use crate::{
     snapshot::live::{LiveError, Scan, read, read_again},
 };
 
-/// Arguments of `ipgc watch`.
-#[derive(Debug, clap::Args)]
+/// Arguments of `ipgc watch`: the findings that are watched, and the form of their lines.
+#[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(flatten)]
     source: source::Live,
 
+    /// Wait between two looks, at least 1s. Each reads all pools, reservations, pods and nodes: on a large cluster wait
+    /// longer
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
+    interval: Duration,
+
+    /// How findings are printed
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    pub output: Output,
+
+    /// The findings that are asked for.
     #[command(flatten)]
-    watch: Watch,
+    pub filter: Filter,
 }
 
 const EXAMPLES: &str = "\
@@ -57,18 +67,17 @@ const SOON: Duration = Duration::from_secs(1);
 const LATE: Duration = Duration::from_secs(60);
 
 pub(super) fn main(args: &Args) -> Ended {
-    if args.watch.interval < Duration::from_secs(1) {
+    if args.interval < Duration::from_secs(1) {
         return Err("--interval must be at least 1s".to_owned());
     }
-    let (live, mut watch) = (args.source.clone(), args.watch.clone());
-    watch.policy = live.waits.policy();
+    let args = args.clone();
     let (send, ended) = oneshot::channel();
     // If the reader of stdout pauses (a pager), a write blocks. So the writer has its own thread, and signals still work.
     let looking = move || {
         let result = block_on(async {
-            let (client, scan) = live.scan(watch.filter.selector.clone()).await?;
+            let (client, scan) = args.source.scan(args.filter.selector.clone()).await?;
             let mut output = BufWriter::new(stdout());
-            watch.run(client, scan, &mut output, &mut stderr()).await
+            args.run(client, scan, &mut output, &mut stderr()).await
         });
         // After a signal nothing waits for the result.
         let _ = send.send(result);
@@ -95,30 +104,7 @@ pub enum Output {
     Json,
 }
 
-/// The findings that are watched, and the form of their lines.
-#[derive(Clone, Debug, clap::Args)]
-// Else its group would have the name of the command's own.
-#[group(skip)]
-pub struct Watch {
-    /// The waits to judge with, which are flags of another part.
-    #[arg(skip)]
-    pub policy: Policy,
-
-    /// Wait between two looks, at least 1s. Each reads all pools, reservations, pods and nodes: on a large cluster wait
-    /// longer
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
-    pub interval: Duration,
-
-    /// How findings are printed
-    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    pub output: Output,
-
-    /// The findings that are asked for.
-    #[command(flatten)]
-    pub filter: Filter,
-}
-
-impl Watch {
+impl Args {
     /// Looks again and again, and writes what changes, until `output` takes no more. A look that fails is told to
     /// `complaints`.
     ///
@@ -132,6 +118,7 @@ impl Watch {
         complaints: &mut dyn Write,
     ) -> Result<(), String> {
         let (_, mut widths) = titles(self.output);
+        let policy = self.source.waits.policy();
         let mut backoff = Backoff::new(SOON, LATE.max(self.interval));
         let (mut known, mut is_failing) = (None, false);
         // A standard error that is gone has nobody to tell.
@@ -139,7 +126,7 @@ impl Watch {
             let _ = writeln!(complaints, "ipgc: {}", readable(text));
         };
         loop {
-            let wait = match self.look(&client, &mut scan).await {
+            let wait = match self.look(&client, &mut scan, &policy).await {
                 Ok(mut look) => {
                     if mem::take(&mut is_failing) {
                         complain("a look succeeded again");
@@ -171,7 +158,12 @@ impl Watch {
     }
 
     /// Reads and judges the cluster as `ipgc audit` does.
-    async fn look(&self, client: &Client, scan: &mut Scan) -> Result<Look, LiveError> {
+    async fn look(
+        &self,
+        client: &Client,
+        scan: &mut Scan,
+        policy: &Policy,
+    ) -> Result<Look, LiveError> {
         let snapshot = read(client, scan).await?;
         if scan.known.is_empty() {
             self.filter.check(&snapshot).map_err(LiveError::Other)?;
@@ -180,10 +172,10 @@ impl Watch {
         // Other programs that free addresses are told of once.
         scan.only_objects = true;
         let made = format!("{:.0}", jiff::Timestamp::now());
-        let mut look = Look::new(&snapshot, &self.policy, &self.filter, made);
+        let mut look = Look::new(&snapshot, policy, &self.filter, made);
         if wants_confirmation(&look.report) {
             let again = read_again(client, scan).await?;
-            confirm(&mut look.report, &again, &self.policy);
+            confirm(&mut look.report, &again, policy);
         }
         Ok(look)
     }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use assert_cmd::cargo::CommandCargoExt as _;
-use ipgc::cli::watch::{Output, Watch};
+use ipgc::cli::watch::{Args, Output};
 use rstest::rstest;
 use testkit::{Failure, Match, Verb};
 use tokio::time::sleep;
@@ -63,13 +63,15 @@ impl Write for Text {
     }
 }
 
-fn watch(filter: Filter, output: Output) -> Watch {
-    Watch {
-        policy: Policy::default(),
-        interval: Duration::from_secs(10),
-        output,
-        filter,
+fn watch(filter: Filter, output: Output) -> Args {
+    #[derive(clap::Parser)]
+    struct Only {
+        #[command(flatten)]
+        args: Args,
     }
+    let Only { mut args } = clap::Parser::parse_from(["ipgc"]);
+    (args.filter, args.output) = (filter, output);
+    args
 }
 
 /// Watches a server while something happens there. `act` has the output, and the complaints.
