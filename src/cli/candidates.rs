@@ -3,7 +3,7 @@
 //!
 //! It only reads. A cluster that does not answer soon has no candidates, and no error is said: a person is typing.
 
-use std::{collections::BTreeSet, ffi::OsStr, time::Duration};
+use std::{collections::BTreeSet, ffi::OsStr, sync::Arc, time::Duration};
 
 use clap::{Args as _, FromArgMatches as _};
 use clap_complete::{ArgValueCompleter, CompletionCandidate};
@@ -11,24 +11,24 @@ use ipgc_core::pool::ObservedPool;
 use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::{
     Client, Resource,
-    api::{ListParams, ObjectList, PartialObjectMeta, Request},
+    api::{PartialObjectMeta, Request},
 };
 use tokio::time::timeout;
 
 use super::{block_on, cluster};
 use crate::{
-    api::IpPool,
-    calls::{CallError, PAGE},
+    calls::CallError,
+    clock::Clock,
+    collect::pool_api::{PoolApi, first_page},
     guard::read_only,
     history::History,
-    snapshot::NOW,
 };
 
 /// A person does not wait longer.
 const SOON: Duration = Duration::from_secs(3);
 
-/// Pools to a page, and candidates: more of them nobody reads.
-const MOST: usize = PAGE as usize;
+/// More candidates nobody reads.
+const MOST: usize = 500;
 
 /// What `ipgc explain` takes for a node.
 const NODE: &str = "node/";
@@ -94,26 +94,19 @@ async fn found(word: &str, wanted: Wanted) -> Result<BTreeSet<String>, String> {
         Wanted::Namespaces => names::<Namespace>(&client, "", &mut found).await,
         Wanted::All if word.starts_with(NODE) => names::<Node>(&client, NODE, &mut found).await,
         Wanted::All | Wanted::Pools | Wanted::Addresses => {
-            let (namespace, first) = (cluster.pool_namespace(), ListParams::default().limit(PAGE));
             found.extend(matches!(wanted, Wanted::All).then(|| NODE.to_owned()));
-            let each = |page: ObjectList<IpPool>, _| {
-                for pool in page {
-                    let text = serde_json::to_string(&pool)?;
-                    let pool = ObservedPool::parse(&text, NOW, |_| true);
-                    let words = pool.iter().flat_map(|pool| words_of(pool, wanted));
-                    found.extend(words.filter(|it| it.starts_with(word)));
-                }
-                Ok(found.len() < MOST)
-            };
-            let history = History::default();
-            let read = history.pages::<IpPool, _>(
-                &client,
-                namespace.as_deref(),
-                first,
-                Request::list,
-                each,
-            );
-            read.await.map(|_| ())
+            let namespace = cluster.pool_namespace();
+            let pools = PoolApi::new(client, Clock::start(), Arc::default(), 1);
+            let mut next = Some(first_page());
+            while let Some(page) = next.filter(|_| found.len() < MOST) {
+                let page = pools.page(namespace.as_deref(), &page, |_| true);
+                let page = page.await.map_err(|error| error.to_string())?;
+                let readable = page.pools.iter().flatten();
+                let words = readable.flat_map(|pool| words_of(pool, wanted));
+                found.extend(words.filter(|it| it.starts_with(word)));
+                next = page.next;
+            }
+            Ok(())
         }
     };
     read.map_err(|error| error.to_string())?;
