@@ -10,9 +10,6 @@ use crate::status::{Cause, Failure};
 use crate::store::{Key, Store};
 use crate::write::text;
 
-/// Largest total of the annotations of an object.
-const ANNOTATIONS_LIMIT: usize = 256 * 1024;
-
 /// Whether the request's namespace takes new objects.
 pub(crate) fn namespace_accepts(call: &ResourceCall<'_>, store: &Store) -> Result<(), Failure> {
     let namespace = &call.request.namespace;
@@ -27,7 +24,7 @@ pub(crate) fn namespace_accepts(call: &ResourceCall<'_>, store: &Store) -> Resul
     Err(Failure::not_found(namespaces, namespace))
 }
 
-/// The defaults of the API server for built-in types, as far as ipgc and the tests read them.
+/// The defaults of the API server for pods, as far as ipgc and the tests read them.
 pub(crate) fn set_defaults(resource: &Resource, value: &mut Value) {
     if resource.is_pod() {
         let spec = &mut value["spec"];
@@ -42,11 +39,6 @@ pub(crate) fn set_defaults(resource: &Resource, value: &mut Value) {
             }
         }
         value["status"] = json!({ "phase": "Pending", "qosClass": "BestEffort" });
-    } else if resource.is("", "namespaces") {
-        let name = value["metadata"]["name"].clone();
-        value["metadata"]["labels"]["kubernetes.io/metadata.name"] = name;
-        value["spec"]["finalizers"] = json!(["kubernetes"]);
-        value["status"] = json!({ "phase": "Active" });
     }
 }
 
@@ -73,23 +65,10 @@ pub(crate) fn prune(resource: &Resource, value: &mut Value) {
 pub(crate) fn validate(call: &ResourceCall<'_>, value: &Value) -> Result<(), Failure> {
     let resource = call.resource;
     let mut causes = Vec::new();
-    let annotations = value
-        .pointer("/metadata/annotations")
-        .and_then(Value::as_object);
-    let size: usize = annotations
-        .into_iter()
-        .flatten()
-        .map(|(key, value)| key.len() + value.as_str().map_or(0, str::len))
-        .sum();
-    if size > ANNOTATIONS_LIMIT {
-        causes.push(Cause::too_long("metadata.annotations", ANNOTATIONS_LIMIT));
-    }
     if let Some(schema) = &resource.schema {
         schema.validate(value, "", &mut causes);
     }
-    if resource.is_pod() {
-        validate_pod(value, &mut causes);
-    } else if resource.is("events.k8s.io", "events") {
+    if resource.is("events.k8s.io", "events") {
         events::validate(value, &mut causes);
     }
     if causes.is_empty() {
@@ -102,21 +81,6 @@ pub(crate) fn validate(call: &ResourceCall<'_>, value: &Value) -> Result<(), Fai
         name,
         &causes,
     ))
-}
-
-fn validate_pod(value: &Value, causes: &mut Vec<Cause>) {
-    let containers = value.pointer("/spec/containers").and_then(Value::as_array);
-    let Some(containers) = containers.filter(|containers| !containers.is_empty()) else {
-        causes.push(Cause::required("spec.containers"));
-        return;
-    };
-    for (index, container) in containers.iter().enumerate() {
-        for field in ["name", "image"] {
-            if text(container, &format!("/{field}")).is_empty() {
-                causes.push(Cause::required(format!("spec.containers[{index}].{field}")));
-            }
-        }
-    }
 }
 
 /// Names are DNS subdomains.

@@ -1,8 +1,7 @@
-//! DELETE: preconditions, grace of pods, finalizers.
+//! DELETE: preconditions, and the grace of pods.
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::handlers::{Answer, ResourceCall};
@@ -45,10 +44,7 @@ impl DeleteOptions {
                 .map(str::to_owned)
         };
         Ok(Self {
-            // A negative grace means the shortest one.
-            grace: body["gracePeriodSeconds"]
-                .as_i64()
-                .map(|grace| if grace < 0 { 1 } else { grace }),
+            grace: body["gracePeriodSeconds"].as_i64(),
             uid: condition("uid"),
             version: condition("resourceVersion"),
         })
@@ -94,7 +90,7 @@ impl ResourceCall<'_> {
             .cloned()
             .ok_or_else(|| Failure::not_found(self.resource, name))?;
         options.check(self, name, &existing)?;
-        let outcome = self.delete_one(&mut store, key, &existing, &options);
+        let outcome = self.delete_one(&mut store, &key, &existing, &options);
         drop(store);
         Ok(match outcome {
             Outcome::Pending(object) => self.object_response(200, &object),
@@ -123,105 +119,39 @@ impl ResourceCall<'_> {
     fn delete_one(
         &self,
         store: &mut Store,
-        key: Key,
+        key: &Key,
         existing: &Arc<Object>,
         options: &DeleteOptions,
     ) -> Outcome {
-        let table = self.table;
-        let mut value = existing.to_value(&self.type_meta);
-        let held = value["metadata"]["finalizers"]
-            .as_array()
-            .is_some_and(|finalizers| !finalizers.is_empty());
-        let grace = if self.resource.is_pod() {
-            match self.pod_grace(&mut value, options) {
-                Some(grace) => grace,
-                None => return Outcome::Pending(Arc::clone(existing)),
-            }
-        } else {
-            0
-        };
         if self.resource.is_pod() {
+            let mut pod = existing.to_value(&self.type_meta);
+            let grace = pod_grace(&pod, options);
+            let is_marked = pod["metadata"].get("deletionTimestamp").is_some();
+            if is_marked && grace > 0 {
+                return Outcome::Pending(Arc::clone(existing));
+            }
             // Also an immediate deletion is written down first: watches see it with grace 0.
-            let marked = self.write(store, key.clone(), existing, &value);
-            if grace > 0 || held {
+            let metadata = &mut pod["metadata"];
+            metadata["deletionTimestamp"] = self.inner.clock.seconds_text(grace).into();
+            metadata["deletionGracePeriodSeconds"] = grace.into();
+            let marked = store.put(self.table, key.clone(), self.by(), |revision| {
+                Object::new(self.resource, &pod, revision)
+            });
+            if grace > 0 {
                 return Outcome::Pending(marked);
             }
-        } else if held {
-            self.mark(&mut value, 0, 0);
-            return Outcome::Pending(self.write(store, key, existing, &value));
         }
-        let gone = store.remove(table, &key, self.by());
+        let gone = store.remove(self.table, key, self.by());
         Outcome::Gone(gone.unwrap_or_else(|| Arc::clone(existing)))
     }
+}
 
-    /// Marks the pod and tells its grace; `None` if it is being deleted already and this
-    /// request changes nothing.
-    fn pod_grace(&self, value: &mut Value, options: &DeleteOptions) -> Option<i64> {
-        let marked = value["metadata"].get("deletionTimestamp").is_some();
-        let current = value["metadata"]["deletionGracePeriodSeconds"]
-            .as_i64()
-            .unwrap_or(0);
-        if marked {
-            if current == 0 {
-                return Some(0);
-            }
-            let asked = options.grace?;
-            if asked >= current {
-                return None;
-            }
-            // The grace counts from the first deletion, and ends no earlier than now.
-            let left = self.seconds_left(value) - current + asked;
-            let grace = if left < 0 && asked > 0 { 1 } else { asked };
-            self.mark(value, left.max(0), grace);
-            return Some(grace);
-        }
-        let mut grace = options
-            .grace
-            .or_else(|| {
-                value
-                    .pointer("/spec/terminationGracePeriodSeconds")?
-                    .as_i64()
-            })
-            .unwrap_or(0);
-        let terminal = matches!(text(value, "/status/phase"), "Succeeded" | "Failed");
-        if terminal || text(value, "/spec/nodeName").is_empty() {
-            grace = 0;
-        }
-        self.mark(value, grace, grace);
-        Some(grace)
+/// The seconds that a deletion gives a pod; none if nothing runs of it.
+fn pod_grace(pod: &Value, options: &DeleteOptions) -> i64 {
+    let is_terminal = matches!(text(pod, "/status/phase"), "Succeeded" | "Failed");
+    if is_terminal || text(pod, "/spec/nodeName").is_empty() {
+        return 0;
     }
-
-    /// Seconds until the deletion timestamp.
-    fn seconds_left(&self, value: &Value) -> i64 {
-        let end = text(value, "/metadata/deletionTimestamp").parse::<Timestamp>();
-        let now = self.inner.clock.now();
-        end.map_or(0, |end| end.as_second() - now.as_second())
-    }
-
-    /// Sets the deletion timestamp so many seconds ahead, and the grace.
-    fn mark(&self, value: &mut Value, ahead: i64, grace: i64) {
-        let metadata = &mut value["metadata"];
-        if metadata.get("deletionTimestamp").is_none()
-            && let Some(generation) = metadata["generation"].as_u64()
-        {
-            metadata["generation"] = (generation + 1).into();
-        }
-        metadata["deletionTimestamp"] = self.inner.clock.seconds_text(ahead).into();
-        metadata["deletionGracePeriodSeconds"] = grace.into();
-    }
-
-    fn write(
-        &self,
-        store: &mut Store,
-        key: Key,
-        existing: &Arc<Object>,
-        value: &Value,
-    ) -> Arc<Object> {
-        if existing.to_value(&self.type_meta) == *value {
-            return Arc::clone(existing);
-        }
-        store.put(self.table, key, self.by(), |revision| {
-            Object::new(self.resource, value, revision)
-        })
-    }
+    let own = pod["spec"]["terminationGracePeriodSeconds"].as_i64();
+    options.grace.or(own).unwrap_or_default()
 }

@@ -148,11 +148,6 @@ impl Match {
         self.filter(|request| request.continue_token.is_some())
     }
 
-    /// Only reads that allow any state (`resourceVersion=0`).
-    pub fn any_version(self) -> Self {
-        self.filter(|request| request.resource_version.as_deref() == Some("0"))
-    }
-
     /// Only reads that ask for the newest state.
     pub fn quorum(self) -> Self {
         self.filter(Request::is_quorum_read)
@@ -447,7 +442,6 @@ impl RuleBuilder<'_> {
     }
 
     /// Serves reads from an earlier revision (see [`Server::revision`]), as a lagging cache does.
-    /// Restrict it with [`Match::any_version`] to stay within what a real server does.
     pub fn serve_stale(self, revision: u64) -> Rule {
         self.add(Action::Stale(revision))
     }

@@ -100,11 +100,6 @@ impl Object {
         }
     }
 
-    /// Size in storage, about.
-    pub(crate) fn len(&self) -> usize {
-        self.text.len()
-    }
-
     /// Appends the JSON object; without a type for list items of built-in resources.
     pub(crate) fn write(&self, type_meta: Option<&TypeMeta>, out: &mut Vec<u8>) {
         out.reserve(self.text.len() + 96);
@@ -168,18 +163,8 @@ fn field_value(value: &Value, label: &str) -> String {
     for part in label.split('.') {
         match place.get(part) {
             Some(inner) => place = inner,
-            None => {
-                return match label {
-                    "spec.hostNetwork" | "spec.unschedulable" => "false".to_owned(),
-                    _ => String::new(),
-                };
-            }
+            None => return String::new(),
         }
     }
-    match place {
-        Value::String(text) => text.clone(),
-        Value::Bool(flag) => flag.to_string(),
-        Value::Number(number) => number.to_string(),
-        _ => String::new(),
-    }
+    place.as_str().unwrap_or_default().to_owned()
 }

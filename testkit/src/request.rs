@@ -102,8 +102,6 @@ pub struct Request {
     pub timeout_seconds: Option<u64>,
     /// `allowWatchBookmarks`.
     pub bookmarks: bool,
-    /// `sendInitialEvents`, if any.
-    pub send_initial_events: Option<bool>,
     /// `dryRun=All`.
     pub dry_run: bool,
     /// Whether only metadata was asked for.
@@ -153,7 +151,6 @@ impl Request {
             label_selector: None,
             timeout_seconds: None,
             bookmarks: false,
-            send_initial_events: None,
             dry_run: false,
             metadata_only: header_text(parts, &header::ACCEPT).contains("as=PartialObjectMetadata"),
             as_table: header_text(parts, &header::ACCEPT).contains("as=Table"),
@@ -228,7 +225,6 @@ impl Request {
                 "labelSelector" => self.label_selector = text,
                 "timeoutSeconds" => self.timeout_seconds = value.parse().ok(),
                 "allowWatchBookmarks" => self.bookmarks = yes,
-                "sendInitialEvents" => self.send_initial_events = Some(yes),
                 "dryRun" => self.dry_run = &*value == "All",
                 _ => {}
             }

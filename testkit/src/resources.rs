@@ -28,10 +28,6 @@ pub struct Resource {
     pub builtin: bool,
     /// Whether `/status` exists, and the main resource therefore ignores `status`.
     pub status: bool,
-    /// Whether PUT without a resourceVersion is allowed.
-    pub unconditional_update: bool,
-    /// Whether PUT of a missing object creates it.
-    pub create_on_update: bool,
     /// Members below the top level that are known; `None` accepts everything.
     pub schema: Option<Schema>,
     /// Whether unknown fields are removed on write.
@@ -51,8 +47,6 @@ impl Resource {
             namespaced: true,
             builtin: true,
             status: false,
-            unconditional_update: true,
-            create_on_update: false,
             schema: None,
             prune: false,
             field_labels: Vec::new(),
@@ -63,7 +57,6 @@ impl Resource {
     pub fn custom(group: &str, version: &str, kind: &str, plural: &str) -> Self {
         Self {
             builtin: false,
-            unconditional_update: false,
             ..Self::builtin(group, version, kind, plural)
         }
     }
@@ -207,34 +200,15 @@ fn builtin_resources() -> Vec<Resource> {
     vec![
         Resource::builtin("", "v1", "Pod", "pods")
             .with_status()
-            .with_field_labels(&[
-                "spec.nodeName",
-                "spec.restartPolicy",
-                "spec.schedulerName",
-                "spec.serviceAccountName",
-                "spec.hostNetwork",
-                "status.phase",
-                "status.podIP",
-                "status.nominatedNodeName",
-            ]),
+            .with_field_labels(&["spec.nodeName", "status.phase"]),
         Resource::builtin("", "v1", "Node", "nodes")
             .cluster_scoped()
-            .with_status()
-            .with_field_labels(&["spec.unschedulable"]),
+            .with_status(),
         Resource::builtin("", "v1", "Namespace", "namespaces")
             .cluster_scoped()
-            .with_status()
-            .with_field_labels(&["status.phase"]),
-        Resource {
-            create_on_update: true,
-            ..Resource::builtin("events.k8s.io", "v1", "Event", "events")
-                .with_field_labels(&["reason", "type"])
-        },
-        Resource {
-            unconditional_update: false,
-            create_on_update: true,
-            ..Resource::builtin("coordination.k8s.io", "v1", "Lease", "leases")
-        },
+            .with_status(),
+        Resource::builtin("events.k8s.io", "v1", "Event", "events").with_field_labels(&["reason"]),
+        Resource::builtin("coordination.k8s.io", "v1", "Lease", "leases"),
     ]
 }
 

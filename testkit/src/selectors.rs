@@ -1,4 +1,4 @@
-//! Label and field selectors: parsing as the API server does, matching on stored objects.
+//! Label and field selectors, as far as ipgc and the checks use them.
 
 use crate::object::Object;
 use crate::resources::Resource;
@@ -17,7 +17,6 @@ enum LabelTerm {
     Exists(String),
     Absent(String),
     In(String, Vec<String>),
-    NotIn(String, Vec<String>),
 }
 
 #[derive(Clone, Debug)]
@@ -64,9 +63,6 @@ impl Selector {
             LabelTerm::In(key, values) => object
                 .label(key)
                 .is_some_and(|value| values.iter().any(|wanted| wanted == value)),
-            LabelTerm::NotIn(key, values) => object
-                .label(key)
-                .is_none_or(|value| values.iter().all(|unwanted| unwanted != value)),
         })
     }
 }
@@ -78,8 +74,6 @@ fn parse_fields(resource: &Resource, text: &str) -> Result<Vec<FieldTerm>, Failu
         .map(|term| {
             let (label, value, equal) = if let Some((label, value)) = term.split_once("!=") {
                 (label, value, false)
-            } else if let Some((label, value)) = term.split_once("==") {
-                (label, value, true)
             } else if let Some((label, value)) = term.split_once('=') {
                 (label, value, true)
             } else {
@@ -131,7 +125,6 @@ fn split_outside_parentheses(text: &str) -> Vec<&str> {
 }
 
 fn parse_label_term(term: &str) -> Option<LabelTerm> {
-    let one = |key: &str, value: &str| (key.trim().to_owned(), vec![value.trim().to_owned()]);
     if let Some(inner) = term.strip_suffix(')') {
         let (head, values) = inner.split_once('(')?;
         let values = values
@@ -140,19 +133,11 @@ fn parse_label_term(term: &str) -> Option<LabelTerm> {
             .collect();
         let mut words = head.split_whitespace();
         let (key, operator) = (words.next()?, words.next()?);
-        return match (operator, words.next()) {
-            ("in", None) => Some(LabelTerm::In(key.to_owned(), values)),
-            ("notin", None) => Some(LabelTerm::NotIn(key.to_owned(), values)),
-            _ => None,
-        };
+        let is_whole = operator == "in" && words.next().is_none();
+        return is_whole.then(|| LabelTerm::In(key.to_owned(), values));
     }
-    if let Some((key, value)) = term.split_once("!=") {
-        let (key, values) = one(key, value);
-        return Some(LabelTerm::NotIn(key, values));
-    }
-    if let Some((key, value)) = term.split_once("==").or_else(|| term.split_once('=')) {
-        let (key, values) = one(key, value);
-        return Some(LabelTerm::In(key, values));
+    if let Some((key, value)) = term.split_once('=') {
+        return Some(LabelTerm::In(key.to_owned(), vec![value.to_owned()]));
     }
     if term.contains(char::is_whitespace) {
         return None;

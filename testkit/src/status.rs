@@ -58,24 +58,6 @@ impl Cause {
         }
     }
 
-    /// A field that is larger than allowed.
-    pub fn too_long(field: impl Into<String>, limit: usize) -> Self {
-        Self {
-            reason: "FieldValueTooLong",
-            message: format!("Too long: may not be more than {limit} bytes"),
-            field: field.into(),
-        }
-    }
-
-    /// A field that must not be set.
-    pub fn forbidden(field: impl Into<String>, why: &str) -> Self {
-        Self {
-            reason: "FieldValueForbidden",
-            message: format!("Forbidden: {why}"),
-            field: field.into(),
-        }
-    }
-
     /// A field of the wrong JSON type.
     pub fn wrong_type(field: impl Into<String>, want: &str, got: &str) -> Self {
         let field = field.into();

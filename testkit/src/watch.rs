@@ -24,7 +24,7 @@ use crate::read::parse_version;
 use crate::request::Request;
 use crate::selectors::Selector;
 use crate::server::Server;
-use crate::status::{Cause, Failure};
+use crate::status::Failure;
 use crate::store::{Change, ChangeKind, Compacted, Key};
 use crate::watch_faults::{Cut, EventAction};
 
@@ -37,13 +37,6 @@ const INITIAL_PAGE: usize = 500;
 impl ResourceCall<'_> {
     pub(crate) fn watch(&self) -> Answer {
         let request = self.request;
-        if request.send_initial_events.is_some() {
-            let cause = Cause::forbidden(
-                "sendInitialEvents",
-                "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
-            );
-            return Err(Failure::invalid("meta.k8s.io", "ListOptions", "", &[cause]));
-        }
         let selector = Selector::parse(
             self.resource,
             request.label_selector.as_deref(),

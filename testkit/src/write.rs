@@ -10,17 +10,9 @@ use crate::object::Object;
 use crate::status::{Cause, Failure};
 use crate::store::{Key, Store};
 
-/// Largest object in storage, etcd's default request limit.
-const STORAGE_LIMIT: usize = 1_572_864;
-
 impl ResourceCall<'_> {
     pub(crate) fn create(&self) -> Answer {
-        let value = self.body_object()?;
-        let object = self.create_from(value)?;
-        Ok(self.object_response(201, &object))
-    }
-
-    fn create_from(&self, mut value: Value) -> Result<Arc<Object>, Failure> {
+        let mut value = self.body_object()?;
         let mut store = self.inner.store();
         admission::namespace_accepts(self, &store)?;
         let name = self.new_name(&value)?;
@@ -41,9 +33,6 @@ impl ResourceCall<'_> {
             }
             metadata["uid"] = store.next_uid().into();
             metadata["creationTimestamp"] = self.inner.clock.seconds_text(0).into();
-            if !self.resource.builtin || self.resource.is_pod() {
-                metadata["generation"] = json!(1);
-            }
             if let Some(metadata) = metadata.as_object_mut() {
                 metadata.remove("deletionTimestamp");
                 metadata.remove("deletionGracePeriodSeconds");
@@ -56,7 +45,8 @@ impl ResourceCall<'_> {
         if store.latest(self.table, &key).is_some() {
             return Err(Failure::already_exists(self.resource, &name));
         }
-        self.commit(&mut store, key, &value)
+        let object = self.commit(&mut store, key, &value);
+        Ok(self.object_response(201, &object))
     }
 
     fn new_name(&self, value: &Value) -> Result<String, Failure> {
@@ -75,35 +65,12 @@ impl ResourceCall<'_> {
     pub(crate) fn update(&self) -> Answer {
         let mut value = self.body_object()?;
         let name = &self.request.name;
-        let body_name = text(&value, "/metadata/name");
-        if body_name != name && !body_name.is_empty() {
-            return Err(Failure::bad_request(format!(
-                "the name of the object ({body_name}) does not match the name on the URL ({name})"
-            )));
-        }
         let mut store = self.inner.store();
         let key = Key::new(&self.request.namespace, name);
         let Some(existing) = store.latest(self.table, &key).cloned() else {
-            drop(store);
-            if self.resource.create_on_update && self.request.subresource.is_empty() {
-                let object = self.create_from(value)?;
-                return Ok(self.object_response(201, &object));
-            }
             return Err(Failure::not_found(self.resource, name));
         };
-        let uid = text(&value, "/metadata/uid");
-        if !uid.is_empty() && *uid != *existing.uid {
-            return Err(Failure::conflict(
-                self.resource,
-                name,
-                &format!(
-                    "StorageError: invalid object, Code: 4, Key: /registry/{}/{}/{name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-                    self.resource.plural, self.request.namespace, existing.uid
-                ),
-            ));
-        }
-        let version = text(&value, "/metadata/resourceVersion");
-        if version.is_empty() && !self.resource.unconditional_update {
+        if text(&value, "/metadata/resourceVersion").is_empty() {
             let cause = Cause::invalid(
                 "metadata.resourceVersion",
                 "0",
@@ -113,7 +80,6 @@ impl ResourceCall<'_> {
             return Err(Failure::invalid(group, plural, name, &[cause]));
         }
         value["metadata"]["name"] = name.as_str().into();
-        value["metadata"]["uid"] = (&*existing.uid).into();
         let object = self.change(&mut store, key, &existing, value)?;
         Ok(self.object_response(200, &object))
     }
@@ -142,24 +108,7 @@ impl ResourceCall<'_> {
         if same_state(&value, &old) {
             return Ok(Arc::clone(existing));
         }
-        if !self.resource.builtin && !same_but_metadata(&value, &old) {
-            let generation = old["metadata"]["generation"].as_u64().unwrap_or(0);
-            value["metadata"]["generation"] = (generation + 1).into();
-        }
-        let ending = old["metadata"].get("deletionTimestamp").is_some();
-        let held = value["metadata"]["finalizers"]
-            .as_array()
-            .is_some_and(|finalizers| !finalizers.is_empty());
-        let grace = old["metadata"]["deletionGracePeriodSeconds"]
-            .as_u64()
-            .unwrap_or(0);
-        let had_finalizers = old["metadata"].get("finalizers").is_some();
-        if ending && had_finalizers && !held && grace == 0 && !self.request.dry_run {
-            // The last finalizer is gone: the object goes too.
-            let removed = store.remove(self.table, &key, self.by());
-            return Ok(removed.unwrap_or_else(|| Arc::clone(existing)));
-        }
-        self.commit(store, key, &value)
+        Ok(self.commit(store, key, &value))
     }
 
     /// Where `/status` exists, each side of an object is written through its own path.
@@ -184,66 +133,27 @@ impl ResourceCall<'_> {
         }
     }
 
-    pub(crate) fn commit(
-        &self,
-        store: &mut Store,
-        key: Key,
-        value: &Value,
-    ) -> Result<Arc<Object>, Failure> {
-        let object = Object::new(self.resource, value, 0);
-        if object.len() > STORAGE_LIMIT {
-            return Err(Failure::new(500, "", "etcdserver: request is too large"));
-        }
+    fn commit(&self, store: &mut Store, key: Key, value: &Value) -> Arc<Object> {
+        let build = |revision| Object::new(self.resource, value, revision);
         if self.request.dry_run {
-            return Ok(Arc::new(object.at_revision(store.revision())));
+            return Arc::new(build(store.revision()));
         }
-        Ok(store.put(self.table, key, self.by(), |revision| {
-            object.at_revision(revision)
-        }))
+        store.put(self.table, key, self.by(), build)
     }
 
-    /// The object in the body, checked against the place it was sent to.
+    /// The object in the body.
     fn body_object(&self) -> Result<Value, Failure> {
-        let (kind, api_version) = (&self.type_meta.kind, &self.type_meta.api_version);
-        let mut value: Value = serde_json::from_slice(&self.request.body).map_err(|error| {
+        let kind = &self.type_meta.kind;
+        let value: Value = serde_json::from_slice(&self.request.body).map_err(|error| {
             Failure::bad_request(format!(
                 "{kind} in version \"{}\" cannot be handled as a {kind}: {error}",
                 self.resource.version
             ))
         })?;
-        let Some(map) = value.as_object_mut() else {
-            return Err(Failure::bad_request("the object provided is unrecognized"));
-        };
-        let sent = |map: &Map<String, Value>, field: &str| {
-            map.get(field)
-                .and_then(Value::as_str)
-                .unwrap_or("")
-                .to_owned()
-        };
-        let (sent_kind, sent_version) = (sent(map, "kind"), sent(map, "apiVersion"));
-        if sent_kind.is_empty() && !self.resource.builtin {
-            return Err(Failure::bad_request(format!(
-                "the object provided is unrecognized (must be of type {kind}): Object 'Kind' is missing"
-            )));
+        if value.get("metadata").is_some_and(Value::is_object) {
+            return Ok(value);
         }
-        if (!sent_kind.is_empty() && sent_kind != *kind)
-            || (!sent_version.is_empty() && sent_version != *api_version)
-        {
-            return Err(Failure::bad_request(format!(
-                "the API version in the data ({sent_version}) does not match the expected API version ({api_version})"
-            )));
-        }
-        if !map.get("metadata").is_some_and(Value::is_object) {
-            map.insert("metadata".to_owned(), json!({}));
-        }
-        let namespace = text(&value, "/metadata/namespace");
-        if self.resource.namespaced && !namespace.is_empty() && namespace != self.request.namespace
-        {
-            return Err(Failure::bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request",
-            ));
-        }
-        Ok(value)
+        Err(Failure::bad_request("the object provided is unrecognized"))
     }
 }
 
@@ -253,7 +163,6 @@ fn keep_system_fields(metadata: &mut Map<String, Value>, old: &Value) {
         "creationTimestamp",
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
-        "generation",
         "resourceVersion",
         "namespace",
     ] {
@@ -271,18 +180,11 @@ fn keep_system_fields(metadata: &mut Map<String, Value>, old: &Value) {
 }
 
 fn same_state(new: &Value, old: &Value) -> bool {
-    same_but_metadata(new, old) && new.get("metadata") == old.get("metadata")
-}
-
-fn same_but_metadata(new: &Value, old: &Value) -> bool {
-    fn rest(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
-        value
-            .as_object()
-            .into_iter()
-            .flatten()
-            .filter(|(key, _)| !matches!(key.as_str(), "metadata" | "kind" | "apiVersion"))
+    fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+        let all = value.as_object().into_iter().flatten();
+        all.filter(|(key, _)| !matches!(key.as_str(), "kind" | "apiVersion"))
     }
-    rest(new).eq(rest(old))
+    members(new).eq(members(old))
 }
 
 pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {

@@ -103,25 +103,3 @@ pub(super) async fn a_forced_deletion_keeps_the_phase(cluster: &Cluster) -> Show
     let told = deleted(cluster, "delete-forced", Some("Running"), &now).await?;
     same("events", &told, ["MODIFIED Running 0", "DELETED Running 0"])
 }
-
-pub(super) async fn a_finalizer_holds_until_it_is_removed(cluster: &Cluster) -> Shown {
-    let name = "delete-held";
-    cluster.pool(name, 1).await?;
-    cluster.pod(name, |pod| pod).await?;
-    for (path, kind) in [
-        ("ippools/delete-held", "IPPool"),
-        ("pods/delete-held", "Pod"),
-    ] {
-        let hold = json!({ "metadata": { "finalizers": ["ipgc.dev/conformance"] } });
-        cluster.merge(path, &hold).await?;
-        let answer = cluster.delete(path, &json!({})).await?;
-        same("answer", &answer["kind"], kind)?;
-        let object = cluster.get(path).await?;
-        let mark = text(&object, "/metadata/deletionTimestamp");
-        ensure(!mark.is_empty(), "no deletion timestamp")?;
-        let free = json!({ "metadata": { "finalizers": null } });
-        cluster.merge(path, &free).await?;
-        ensure(!cluster.is_there(path).await?, "still there")?;
-    }
-    Ok(())
-}

@@ -188,16 +188,6 @@ pub(super) async fn a_reservation_can_be_claimed_and_deleted(cluster: &Cluster) 
     same("status", &delete(&claimed).await?["status"], "Success")
 }
 
-pub(super) async fn annotations_have_a_limit_of_256_kib(cluster: &Cluster) -> Shown {
-    let pool = "ippools/patch-annotations";
-    cluster.pool("patch-annotations", 1).await?;
-    let annotate = |size| json!({ "metadata": { "annotations": { "a": "x".repeat(size) } } });
-    cluster.merge(pool, &annotate(262_143)).await?;
-    let causes = causes(cluster.merge(pool, &annotate(262_144)).await)?;
-    let wanted = Some("metadata.annotations");
-    same("cause", &causes.first().map(String::as_str), wanted)
-}
-
 pub(super) async fn broken_patches_are_bad_requests(cluster: &Cluster) -> Shown {
     cluster.pool("patch-broken", 1).await?;
     let unknown = r#"[{"op":"nope","path":"/a"}]"#;

@@ -10,7 +10,7 @@ use kube::api::WatchEvent;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{Cluster, JSON, METADATA, Shown, ensure, refused, same, text, version, with};
+use super::{Cluster, JSON, METADATA, Shown, ensure, same, text, version, with};
 
 /// An open watch.
 pub(super) struct Watch(BoxStream<'static, Result<WatchEvent<Value>, Error>>);
@@ -140,30 +140,6 @@ pub(super) async fn a_watch_ends_after_its_timeout(cluster: &Cluster) -> Shown {
     let options = [nothing, ("timeoutSeconds", "2"), ("resourceVersion", &*now)];
     let mut watch = Watch::open(cluster, "pods", &options).await?;
     watch.expect("end").await.map(drop)
-}
-
-pub(super) async fn initial_events_are_refused_or_end_with_a_bookmark(cluster: &Cluster) -> Shown {
-    let pod = cluster.pod("watch-initial", |pod| pod).await?;
-    let options = [
-        ("fieldSelector", "metadata.name=watch-initial"),
-        // "Not older" than 0 may be a state from before the pod: the watch cache may not have it yet.
-        ("resourceVersion", version(&pod)),
-        ("resourceVersionMatch", "NotOlderThan"),
-        ("sendInitialEvents", "true"),
-        ("allowWatchBookmarks", "true"),
-    ];
-    let mut watch = match Watch::open(cluster, "pods", &options).await {
-        Ok(watch) => watch,
-        Err(error) => {
-            let status = refused(Err(error), 422)?;
-            let told = status.message.contains("sendInitialEvents");
-            return ensure(told, &status.message);
-        }
-    };
-    watch.expect("ADDED").await?;
-    let mark = watch.expect("BOOKMARK").await?;
-    let end = &mark["metadata"]["annotations"]["k8s.io/initial-events-end"];
-    ensure(!end.is_null(), "a bookmark without the annotation")
 }
 
 pub(super) async fn metadata_can_be_watched_alone(cluster: &Cluster) -> Shown {

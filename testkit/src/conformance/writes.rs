@@ -1,9 +1,8 @@
 //! The answers to creations and replacements.
 
-use http::Method;
 use serde_json::{Value, json};
 
-use super::{Cluster, JSON, Shown, caused, count, ensure, refused, refused_for, same};
+use super::{Cluster, Shown, caused, count, ensure, refused_for, same};
 use crate::fixtures;
 
 pub(super) async fn creating_an_existing_object_conflicts(cluster: &Cluster) -> Shown {
@@ -22,46 +21,6 @@ pub(super) async fn names_are_dns_subdomains(cluster: &Cluster) -> Shown {
         caused(answer, &["metadata.name"])?;
     }
     Ok(())
-}
-
-pub(super) async fn objects_in_the_wrong_place_are_bad_requests(cluster: &Cluster) -> Shown {
-    let changed = |pointer: &str, value: Value| {
-        let mut pool = cluster.pool_of("write-place", 0);
-        if let Some(place) = pool.pointer_mut(pointer) {
-            *place = value;
-        }
-        pool.to_string()
-    };
-    for body in [
-        changed("/metadata/namespace", "elsewhere".into()),
-        changed("/kind", Value::Null),
-        changed("/apiVersion", "v1".into()),
-        "{".to_owned(),
-    ] {
-        let answer = cluster
-            .send(Method::POST, "ippools", JSON, body.into_bytes())
-            .await;
-        refused_for(answer, 400, "BadRequest")?;
-    }
-    let mut versioned = cluster.pool_of("write-place", 0);
-    versioned["metadata"]["resourceVersion"] = "5".into();
-    refused(cluster.create("ippools", &versioned).await, 500).map(drop)
-}
-
-pub(super) async fn storage_takes_about_1_5_mib(cluster: &Cluster) -> Shown {
-    let name = "write-huge";
-    cluster.clear("ippools/write-huge").await?;
-    let mut pool = fixtures::pool(&cluster.namespace, "10.0.0.0/8").name(name);
-    for offset in 1..=14_000 {
-        let podref = "shop/some-deployment-0";
-        pool = pool.row(offset, &fixtures::sandbox(offset), podref, "net1");
-    }
-    let status = refused(cluster.create("ippools", &pool.build()).await, 500)?;
-    same(
-        "message",
-        &status.message,
-        "etcdserver: request is too large",
-    )
 }
 
 pub(super) async fn unknown_fields_are_pruned(cluster: &Cluster) -> Shown {
@@ -120,22 +79,6 @@ pub(super) async fn a_missing_namespace_is_not_found(cluster: &Cluster) -> Shown
     same("items", &count(&cluster.get(path).await?), 0)
 }
 
-pub(super) async fn custom_resources_are_never_replaced_without_a_version(
-    cluster: &Cluster,
-) -> Shown {
-    let path = "ippools/write-versionless";
-    let mut pool = cluster.pool("write-versionless", 1).await?;
-    let version = pool["metadata"]["resourceVersion"].take();
-    pool["metadata"]["annotations"]["a"] = "b".into();
-    caused(
-        cluster.replace(path, &pool).await,
-        &["metadata.resourceVersion"],
-    )?;
-    pool["metadata"]["resourceVersion"] = version;
-    cluster.replace(path, &pool).await?;
-    refused_for(cluster.replace(path, &pool).await, 409, "Conflict")
-}
-
 pub(super) async fn leases_are_replaced_by_version(cluster: &Cluster) -> Shown {
     let path = "leases/write-lease";
     let time = "2026-01-01T00:00:00.000000Z";
@@ -148,20 +91,6 @@ pub(super) async fn leases_are_replaced_by_version(cluster: &Cluster) -> Shown {
     refused_for(cluster.replace(path, &lease).await, 409, "Conflict")?;
     lease["metadata"]["resourceVersion"] = Value::Null;
     refused_for(cluster.replace(path, &lease).await, 422, "Invalid")
-}
-
-pub(super) async fn changes_of_the_spec_count_as_generations(cluster: &Cluster) -> Shown {
-    let path = "ippools/write-generation";
-    let made = cluster.pool("write-generation", 1).await?;
-    same("created", &made["metadata"]["generation"], 1)?;
-    let annotate = json!({ "metadata": { "annotations": { "a": "b" } } });
-    let pool = cluster.merge(path, &annotate).await?;
-    same("annotated", &pool["metadata"]["generation"], 1)?;
-    same("annotation", &pool["metadata"]["annotations"]["a"], "b")?;
-    let remove = json!({ "spec": { "allocations": { "1": null } } });
-    let pool = cluster.merge(path, &remove).await?;
-    same("rows", &pool["spec"]["allocations"], json!({}))?;
-    same("spec changed", &pool["metadata"]["generation"], 2)
 }
 
 pub(super) async fn the_status_of_a_new_pod_is_not_the_clients(cluster: &Cluster) -> Shown {
