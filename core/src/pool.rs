@@ -299,19 +299,6 @@ mod tests {
         pool("10.0.0.0/24", &format!(r#"{{"{key}":{value}}}"#)).rows()[0].clone()
     }
 
-    #[test]
-    fn a_row_is_read_and_kept_as_stored() {
-        let row = row(
-            "5",
-            &format!(r#"{{"podref":"d/web-0","id":"{ID}","ifname":"net1"}}"#),
-        );
-        let content = row.content().unwrap();
-        assert_eq!(content.address, "10.0.0.5".parse::<IpAddr>().unwrap());
-        assert_eq!(content.podref.as_str(), "d/web-0");
-        assert_eq!(content.interface.as_deref(), Some("net1"));
-        assert_eq!(row.stored()["id"], ID);
-    }
-
     #[rstest]
     #[case::key("x", &format!(r#"{{"podref":"d/p","id":"{ID}"}}"#), Unreadable::Key)]
     #[case::escaped_key(r#"a\"b"#, &format!(r#"{{"podref":"d/p","id":"{ID}"}}"#), Unreadable::Key)]
@@ -412,19 +399,6 @@ mod tests {
         assert_eq!(pool.total_rows, 0);
     }
 
-    #[test]
-    fn people_exempt_rows_by_key_and_by_address() {
-        let value = format!(r#"{{"podref":"d/p","id":"{ID}"}}"#);
-        assert!(
-            pool("10.0.0.0/24", &format!(r#"{{"7":{value}}}"#))
-                .rows()
-                .iter()
-                .all(|r| { pool("10.0.0.0/24", "{}").is_exempt(r) })
-        );
-        assert!(pool("10.0.0.0/24", "{}").is_exempt(&row("9", &value)));
-        assert!(!pool("10.0.0.0/24", "{}").is_exempt(&row("8", &value)));
-    }
-
     #[rstest]
     #[case::address("10.0.0.9", false)]
     #[case::key(" 9,, -3", false)]
@@ -457,11 +431,6 @@ mod tests {
                 prop_assert_eq!(content.podref.as_str(), podref);
                 prop_assert_eq!(id.len(), 64);
             }
-        }
-
-        #[test]
-        fn no_text_panics(text in "\\PC{0,200}") {
-            let _ = ObservedPool::parse(&text, Moment::EPOCH, |_| true);
         }
     }
 }

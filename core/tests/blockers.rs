@@ -62,13 +62,6 @@ fn a_node_that_was_listed_and_not_seen_yet_blocks() {
 }
 
 #[test]
-fn a_silent_node_that_goes_blocks_until_it_has_been_gone_for_w() {
-    let mut nodes = suspected(&["a"], 0);
-    nodes.remove("a", at(10_000));
-    assert_eq!(blockers(&nodes, 10_000), until(10_000 + W));
-    assert_eq!(blockers(&nodes, 10_000 + W), None);
-}
-#[test]
 fn before_the_nodes_are_known_everything_blocks() {
     let mut nodes = Nodes::default();
     assert_eq!(blockers(&nodes, 10_000), by(&[]));
@@ -188,16 +181,6 @@ fn an_absence_of_w_ends_a_block_even_if_the_node_returns() {
     nodes.remove("a", at(100));
     nodes.apply("a", not_ready(), at(99 + W));
     assert_eq!(blockers(&nodes, 5_000), by(&["a"]));
-}
-
-#[test]
-fn a_new_gap_begins_everything_anew() {
-    let mut nodes = suspected(&["a"], 0);
-    beat(&mut nodes, "a", 0, 500);
-    assert_eq!(blockers(&nodes, 500), None);
-    nodes.gap(at(500));
-    nodes.suspect(["a"], at(505));
-    assert_eq!(blockers(&nodes, 505), until(500 + TWO_BEATS + W));
 }
 
 #[test]

@@ -55,23 +55,6 @@ fn long_absent() -> Known {
 }
 
 #[test]
-fn without_the_flag_it_is_unreadable() {
-    let rows = [("5", row_value(PLACEHOLDER, CLAIM, "net1"))];
-    let pool = observe(&pool_document("10.0.0.0/24", &rows));
-    let proof = proof_of_unread(&pool);
-    let verdict = judged(&proof, &long_absent(), 9_000);
-    let unreadable = Unknown::Unreadable(Unreadable::Claim(CLAIM.into()));
-    assert_eq!(verdict, Some(Verdict::Unknown(unreadable)));
-}
-
-fn proof_of_unread(pool: &ObservedPool) -> Proof<'_> {
-    let presence = [(podref(PLACEHOLDER), Presence::Absent)].into();
-    pool.begin_proof()
-        .conclude(presence)
-        .with_claims(listed(&[]))
-}
-
-#[test]
 fn a_row_of_a_sandbox_stays_one() {
     let rows = [("5", row_value(POD, &sandbox(1), "net1"))];
     let mut pool = observe(&pool_document("10.0.0.0/24", &rows));

@@ -81,43 +81,10 @@ fn a_row_goes_by_the_ends_of_all_who_may_have_it(
 }
 
 #[test]
-fn the_interface_is_the_rows_own() {
-    let row = row_content().but(|it| it.interface = Some("net2".into()));
-    let free = |interface| {
-        let end = ended(reporting(POD, interface, "10.0.0.5"), 100, true);
-        free_time(&row, &[end], 1, &Policy::default())
-    };
-    assert_eq!(free("net2"), (Grade::Settled, at(102)));
-    assert_eq!(free("net1"), (Grade::Unwitnessed, at(100 + W)));
-}
-
-#[test]
-fn a_report_in_another_spelling_is_the_same_report() {
-    let row = row_content().but(|it| it.address = ip("fd00::1"));
-    let last = reporting(POD, "net1", "FD00:0:0:0:0:0:0:0001/64");
-    let free = free_time(&row, &[ended(last, 100, true)], 1, &Policy::default());
-    assert_eq!(free, (Grade::Settled, at(102)));
-}
-
-#[test]
 fn a_row_without_an_interface_is_reported_by_nobody() {
     let row = row_content().but(|it| it.interface = None);
     let free = free_time(&row, &[answering(100, true)], 1, &Policy::default());
     assert_eq!(free, (Grade::Unwitnessed, at(100 + W)));
-}
-
-#[test]
-fn one_lost_del_for_each_row_is_waited_for() {
-    let free = free_time(
-        &row_content(),
-        &[answering(100, false)],
-        5,
-        &Policy::default(),
-    );
-    assert_eq!(
-        free,
-        (Grade::Witnessed, at(100 + TWO_BEATS + 120 + 30 + 5 * 60))
-    );
 }
 
 #[rstest]
@@ -156,12 +123,6 @@ fn a_wait_beyond_all_time_is_for_ever(#[case] policy: Policy, #[case] rows: usiz
     assert_eq!(policy.wait(Some(Duration::MAX), rows), Duration::MAX);
     let free = free_time(&row_content(), &[answering(100, false)], rows, &policy);
     assert_eq!(free, (Grade::Witnessed, Moment::new(Duration::MAX)));
-}
-
-#[test]
-fn more_rows_than_can_be_counted_are_a_long_wait() {
-    let wait = Policy::default().wait(Some(secs(30)), usize::MAX);
-    assert_eq!(wait, secs(150) + secs(60) * u32::MAX);
 }
 
 #[test]
@@ -216,20 +177,5 @@ proptest! {
         for e in history.iter().filter(|e| e.last.node.is_some()) {
             prop_assert!(e.first_look(&policy) <= free);
         }
-    }
-
-    #[test]
-    fn one_more_silent_incarnation_never_brings_the_free_forward(
-        history in any_history(),
-        settled: bool,
-        later in 0u64..500,
-    ) {
-        let policy = Policy::default();
-        let (grade, free) = free_time(&row_content(), &history, 1, &policy);
-        let mut longer = history;
-        longer.push(silent(1000 + later, settled));
-        let (grade_after, free_after) = free_time(&row_content(), &longer, 1, &policy);
-        prop_assert!(free_after >= free);
-        prop_assert!(grade_after >= grade);
     }
 }

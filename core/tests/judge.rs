@@ -94,18 +94,6 @@ fn absence_without_evidence_waits_from_the_first_observation() {
 }
 
 #[test]
-fn a_row_seen_for_the_first_time_never_goes_without_evidence() {
-    let pool = pool_with("5");
-    let proof = all_absent(&pool);
-    let unseen = Known::default();
-    for now in [0, 1_000_000] {
-        let (facts, policy) = (unseen.facts(), Policy::default());
-        let release = proof.release(&pool.rows()[0], &facts, &policy, at(now));
-        assert!(release.is_err());
-    }
-}
-
-#[test]
 fn an_error_is_never_absence() {
     let presence = Presence::Unknown("500 Internal Server Error".into());
     assert_eq!(
@@ -206,27 +194,6 @@ fn an_address_that_only_looks_alike_is_another() {
     }
 }
 
-#[test]
-fn entries_of_the_default_network_count() {
-    let annotation = r#"[
-        {"name":"cbr0","interface":"eth0","ips":["10.0.0.5"],"mac":"aa:bb","default":true,"dns":{}},
-        {"name":"default/nad","interface":"net1","ips":["10.0.0.9"],"dns":{}}]"#;
-    let state = pod(POD).but(|it| it.status = Status::parse(annotation));
-    assert_held(&with_pod(state), Held::Reported);
-}
-
-#[test]
-fn one_unreadable_address_makes_the_status_no_evidence_at_all() {
-    let annotation =
-        r#"[{"name":"default/nad","interface":"net1","ips":["10.0.0.9","10.0.0.five"]}]"#;
-    let state = pod(POD).but(|it| it.status = Status::parse(annotation));
-    assert_held(&with_pod(state.clone()), Held::Young);
-    assert!(matches!(
-        verdict(&pool_with("9"), &Presence::Absent, &[ended(state, 0, true)]),
-        Verdict::Stale(it) if it.clearance.grade == Grade::Unwitnessed
-    ));
-}
-
 // Rule 1
 
 #[rstest]
@@ -314,56 +281,4 @@ fn rule_1_comes_before_any_presence(
     }
 }
 
-#[test]
-fn an_unparsable_range_makes_every_row_unknown() {
-    let mut document = document_with("5");
-    document["spec"]["range"] = json!("10.0.0.0-10.0.0.255");
-    assert_eq!(
-        verdict(&observe(&document), &Presence::Absent, &[good_end()]),
-        Verdict::Unknown(Unknown::Unreadable(Unreadable::Range))
-    );
-}
-
-#[rstest]
-#[case::exempt_before_unknown_presence(Presence::Unknown("?".into()))]
-#[case::exempt_before_present(Presence::Present(None))]
-#[case::exempt_before_absent(Presence::Absent)]
-fn an_exemption_comes_before_any_presence(#[case] presence: Presence) {
-    let pool = annotated(&json!({"ipgc.dev/hold": ""}));
-    assert_eq!(
-        verdict(&pool, &presence, &[good_end()]),
-        Verdict::Unknown(Unknown::Exempt)
-    );
-}
-
 // Release
-
-#[test]
-fn a_row_goes_at_its_moment_and_not_before() {
-    let pool = pool_with("5");
-    let proof = all_absent(&pool);
-    let end = ended(reporting(POD, "net1", "10.0.0.5"), 100, true);
-    let known = Known::of(&[end]).seen(0);
-    let release = |now| proof.release(&pool.rows()[0], &known.facts(), &Policy::default(), now);
-    let early = Moment::new(Duration::from_nanos(101_999_999_999));
-    assert!(matches!(
-        release(early),
-        Err(Verdict::Stale(stale)) if stale.clearance.wait == until(102)
-    ));
-    let released = release(at(102)).unwrap();
-    assert_eq!(released.row().key(), "5");
-    assert_eq!(released.content().podref.as_str(), POD);
-    assert_eq!(released.stale().cause, Cause::Deleted);
-    assert_eq!(released.stale().clearance.grade, Grade::Settled);
-}
-
-#[test]
-fn a_pod_that_is_back_keeps_its_rows_whatever_its_predecessor_proved() {
-    let pool = pool_with("5");
-    let back = HashMap::from([(podref(POD), Presence::Present(None))]);
-    let proof = pool.begin_proof().conclude(back);
-    assert_eq!(
-        release(&proof, &pool.rows()[0]).unwrap_err(),
-        Verdict::Held(Held::Present)
-    );
-}

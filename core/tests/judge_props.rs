@@ -79,13 +79,6 @@ proptest! {
     }
 
     #[test]
-    fn unknown_presence_never_frees(known in any_known(), reason in "\\PC{0,20}", now: u64) {
-        let presence = Presence::Unknown(reason.into());
-        let verdict = verdict(&pool_with("5"), &presence, &known, now);
-        prop_assert!(matches!(verdict, Verdict::Unknown(_)), "{:?}", verdict);
-    }
-
-    #[test]
     fn more_entries_in_a_status_never_turn_reported_into_less(
         state in any_pod(),
         entries in any_entries(),

@@ -3,6 +3,7 @@
 // The helpers build what a call answers.
 #![allow(clippy::unnecessary_wraps)]
 
+use ipgc_core::node::SILENCE;
 use proptest::collection::vec;
 
 use crate::common::prelude::*;
@@ -281,6 +282,76 @@ fn a_name_that_was_never_seen_is_gone_since_the_first_complete_list() {
     nodes.retain(|_| true, at(30));
     assert_eq!(standing(&nodes, 0, 1_000), Seen::Gone(at(20)));
     assert_eq!(standing(&nodes, 25, 1_000), Seen::Gone(at(25)));
+}
+
+// Renewals that come seldom, and answers that come late
+
+/// A node whose Lease is read every ten seconds, and changes at these reads.
+fn changing(changes: impl Fn(u64) -> bool, until: u64) -> Nodes {
+    let mut nodes = nodes_with(&[("north", node_state())]);
+    let mut version = 0;
+    for second in (0..=until).step_by(10) {
+        version += u64::from(changes(second));
+        nodes.hear("north", Some(&version.to_string()), at(second), at(second));
+    }
+    nodes
+}
+
+#[test]
+fn a_lease_that_changes_seldom_tells_later_but_within_a_silence() {
+    let since = |changes: fn(u64) -> bool| {
+        let nodes = changing(changes, 300);
+        match nodes.standing("north", at(200), at(300)) {
+            Standing::Alive { since, .. } => since,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(since(|second| second % 20 == 0), at(200 + 40));
+    // The longest time between two changes counts, whenever it was: before or since the end.
+    assert_eq!(since(|second| second != 50), at(200 + 40));
+    assert_eq!(since(|second| second != 250), at(200 + 40));
+    assert_eq!(since(|second| second % 50 == 0), at(200) + SILENCE);
+}
+
+#[test]
+fn a_change_shown_by_a_slow_answer_is_as_old_as_the_request_and_begins_a_wait_when_it_is_answered()
+{
+    let slow = |nodes: &mut Nodes, asked, version: &str| {
+        nodes.hear("north", Some(version), at(asked), at(asked + 8));
+    };
+    let mut nodes = changing(|_| false, 0);
+    for asked in (10..=200).step_by(10) {
+        slow(&mut nodes, asked, &asked.min(180).to_string());
+    }
+    let standing = nodes.standing("north", at(0), at(208));
+    // Asked for at 10, the first change may have come at 18. The last one was
+    // read by the request of 180: it is certain for 180, and not for 188.
+    let (since, last) = (at(18), at(180));
+    assert_eq!(standing, Standing::Alive { since, last });
+    // Two of these answers are eighteen seconds apart at the most.
+    let standing = nodes.standing("north", at(100), at(208));
+    let since = at(100 + 2 * 18);
+    assert_eq!(standing, Standing::Alive { since, last });
+}
+
+#[test]
+fn a_kubelet_that_died_while_its_wait_ended_is_no_evidence_however_late_the_answer_comes() {
+    let mut nodes = changing(|_| true, 100);
+    nodes.gap(at(100));
+    nodes.suspect(["north"], at(100));
+    let mut blocked = |asked: u64| {
+        let (version, answered) = (asked.to_string(), at(asked + 8));
+        nodes.hear("north", Some(&version), at(asked), answered);
+        nodes.blockers(None, secs(180), answered).is_some()
+    };
+    // Two changes are eighteen seconds apart at the most, and the second one comes after the gap.
+    let over = 100 + 2 * 18 + 180;
+    // The last of these is asked for before the wait is over, and answered after it.
+    let asked = (110..over).step_by(10);
+    for asked in asked {
+        assert!(blocked(asked), "asked for at {asked}");
+    }
+    assert!(!blocked(320));
 }
 
 // The rest

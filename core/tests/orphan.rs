@@ -169,18 +169,3 @@ fn one_of_nobody_or_of_an_exempted_owner_is_kept() {
     );
     assert_eq!(verdict, Verdict::Unknown(Unknown::KeptOwner));
 }
-
-#[test]
-fn verdicts_speak_to_people() {
-    let unknown = [
-        (Unknown::KeptOwner, "--keep-podref matches its owner"),
-        (Unknown::Exempt, "an annotation of its pool exempts it"),
-        (
-            Unknown::Unreadable(Unreadable::PodRef),
-            &*Unreadable::PodRef.to_string(),
-        ),
-    ];
-    for (reason, words) in unknown {
-        assert_eq!(reason.to_string(), words);
-    }
-}

@@ -413,14 +413,6 @@ fn an_address_in_pod_ips_is_reported(#[case] shown: Value, #[case] is_reported: 
 }
 
 #[test]
-fn pod_ips_of_both_families_are_reported() {
-    let status = json!({"podIPs": [{"ip": "10.0.0.6"}, {"ip": "FD00:0:0:0::5"}]});
-    let state = read(&status);
-    assert!(state.status.has_address("fd00::5".parse().unwrap()));
-    assert!(state.status.has_address("10.0.0.6".parse().unwrap()));
-}
-
-#[test]
 fn pod_ips_count_beside_a_valid_status_only_and_not_with_the_hosts_network() {
     let with = |status: Status| status.with_pod_ips(["10.0.0.5".parse().unwrap()].into_iter());
     assert_eq!(with(Status::Missing), Status::Missing);
@@ -439,23 +431,6 @@ fn pod_ips_count_beside_a_valid_status_only_and_not_with_the_hosts_network() {
 }
 
 // Names that never return
-
-#[rstest]
-#[case::virtual_machine("kubevirt.io/v1", "VirtualMachineInstance", false)]
-#[case::of_another_group("example.org/v1", "VirtualMachineInstance", true)]
-fn the_pods_of_a_virtual_machine_never_return(
-    #[case] version: &str,
-    #[case] kind: &str,
-    #[case] returns: bool,
-) {
-    let pod = json!({
-        "metadata": {"namespace": "d", "name": "virt-launcher-vm-x7k2p", "uid": "u", "ownerReferences": [
-            {"apiVersion": version, "kind": kind, "name": "vm", "uid": "v", "controller": true},
-        ]},
-    });
-    let wire = Wire::deserialize(&pod).unwrap();
-    assert_eq!(wire.state().unwrap().name_may_return, returns);
-}
 
 /// W of the other pod's end counts the other pod's rows.
 #[test]

@@ -80,25 +80,6 @@ fn managed_fields_are_emptied_unless_somebody_applied_fields(
     assert_eq!(keys(&after), ["6", "7"]);
 }
 
-#[test]
-fn exactly_the_released_rows_are_removed() {
-    let before = document();
-    let after = apply(&before, &patch_of(&observe(&before), &["5", "7"])).unwrap();
-    let mut expected = before;
-    let rows = expected["spec"]["allocations"].as_object_mut().unwrap();
-    rows.remove("5");
-    rows.remove("7");
-    expected["metadata"]["managedFields"] = json!([{}]);
-    assert_eq!(after, expected);
-}
-
-#[test]
-fn the_last_row_leaves_an_empty_map() {
-    let before = document();
-    let after = apply(&before, &patch_of(&observe(&before), &["5", "6", "7"])).unwrap();
-    assert_eq!(after["spec"]["allocations"], json!({}));
-}
-
 #[rstest]
 #[case::adopted("/spec/allocations/5/id", json!(sandbox(99)))]
 #[case::another_owner("/spec/allocations/5/podref", json!("default/web-1"))]
@@ -116,33 +97,6 @@ fn a_changed_row_or_uid_makes_the_patch_change_nothing(
 }
 
 #[test]
-fn a_row_with_a_field_more_is_a_changed_row() {
-    let mut document = document();
-    let patch = patch_of(&observe(&document), &["5"]);
-    document["spec"]["allocations"]["5"]["claim"] = json!("c");
-    assert_eq!(apply(&document, &patch), None);
-}
-
-#[test]
-fn a_row_that_is_gone_makes_the_patch_change_nothing() {
-    let mut document = document();
-    let patch = patch_of(&observe(&document), &["5", "7"]);
-    document["spec"]["allocations"]
-        .as_object_mut()
-        .unwrap()
-        .remove("7");
-    assert_eq!(apply(&document, &patch), None);
-}
-
-#[test]
-fn the_same_patch_twice_is_refused_the_second_time() {
-    let document = document();
-    let patch = patch_of(&observe(&document), &["5"]);
-    let after = apply(&document, &patch).unwrap();
-    assert_eq!(apply(&after, &patch), None);
-}
-
-#[test]
 fn adds_and_dels_on_other_rows_do_not_conflict() {
     let mut document = document();
     let patch = patch_of(&observe(&document), &["5"]);
@@ -155,19 +109,6 @@ fn adds_and_dels_on_other_rows_do_not_conflict() {
     let after = apply(&document, &patch).unwrap();
     assert_eq!(keys(&after), ["7", "8"]);
     assert_eq!(after["spec"]["allocations"]["7"]["id"], sandbox(70));
-}
-
-#[test]
-fn a_row_without_an_interface_is_not_the_row_with_an_empty_one() {
-    let absent = json!({"id": sandbox(5), "podref": POD});
-    let empty = json!({"id": sandbox(5), "podref": POD, "ifname": ""});
-    let absent = pool_document("10.0.0.0/24", &[("5", absent)]);
-    let empty = pool_document("10.0.0.0/24", &[("5", empty)]);
-    for (observed, other) in [(&absent, &empty), (&empty, &absent)] {
-        let patch = patch_of(&observe(observed), &["5"]);
-        assert_eq!(apply(other, &patch), None);
-        assert_eq!(keys(&apply(observed, &patch).unwrap()), Vec::<&str>::new());
-    }
 }
 
 #[rstest]

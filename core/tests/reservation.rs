@@ -115,17 +115,6 @@ fn another_address_or_network_is_never_the_rows(#[case] name: &str, #[case] netw
 }
 
 #[rstest]
-#[case("default/web-1")]
-#[case("other/web-0")]
-#[case("default/web-00")]
-#[case("web-0")]
-#[case(CLAIMED_PODREF)]
-fn another_podref_is_never_the_rows(#[case] owner: &str) {
-    let reservation = document("10.0.0.5", owner, Some("net1"));
-    assert!(!belongs(&reservation, &usual_pool(), None));
-}
-
-#[rstest]
 #[case::same(Some("net1"), "net1", true)]
 #[case::another(Some("net2"), "net1", false)]
 #[case::reservation_has_none(None, "net1", true)]
@@ -264,17 +253,6 @@ fn no_pod_can_have_the_podref_of_a_claim() {
     assert!(podref.namespace().contains('.'));
 }
 
-#[test]
-fn a_reservation_is_read_as_it_stands() {
-    let reservation = read(&annotated(usual(), json!({"a": "b"})));
-    assert_eq!(reservation.name, "10.0.0.5");
-    assert_eq!(reservation.uid, "reservation-uid");
-    assert_eq!(reservation.resource_version, "41");
-    assert_eq!(reservation.podref, POD);
-    assert_eq!(reservation.interface.as_deref(), Some("net1"));
-    assert_eq!(reservation.claimed_from, None);
-}
-
 #[rstest]
 #[case("/metadata/name")]
 #[case("/metadata/uid")]
@@ -351,14 +329,6 @@ fn a_claim_fails_after_the_podref_the_uid_or_the_version_changed(
         *changed.pointer_mut(pointer).unwrap() = value.clone();
         assert_eq!(apply(&changed, &claim), None);
     }
-}
-
-#[test]
-fn a_claim_never_wipes_annotations_that_were_added_since() {
-    let claim = read(&usual()).claim();
-    let mut changed = annotated(usual(), json!({"a": "b"}));
-    changed["metadata"]["resourceVersion"] = json!("42");
-    assert_eq!(apply(&changed, &claim), None);
 }
 
 #[test]
@@ -467,14 +437,5 @@ proptest! {
         for name in reservation_names(ip(&network), None) {
             prop_assert!(!belongs(&document(&name, POD, Some("net1")), &pool, None));
         }
-    }
-
-    #[test]
-    fn no_object_panics(name in "\\PC{0,30}", podref in "\\PC{0,20}", note in "\\PC{0,20}", network in prop::option::of("\\PC{0,6}")) {
-        let document = annotated(document(&name, &podref, None), json!({CLAIM_ANNOTATION: note}));
-        let reservation = read(&document);
-        let _ = belongs(&document, &usual_pool(), network.as_deref());
-        prop_assert!(apply(&document, &reservation.claim()).is_some());
-        let _ = apply(&document, &reservation.restore());
     }
 }

@@ -334,34 +334,3 @@ fn young_comes_before_leftover_and_leftover_before_drift() {
         Cause::Leftover
     );
 }
-
-#[test]
-fn an_error_and_bare_metadata_come_before_all_evidence() {
-    let known = everything();
-    assert_eq!(
-        verdict(&Presence::Unknown("500".into()), &known),
-        Verdict::Unknown(Unknown::NoProof("500".into()))
-    );
-    assert_held(&verdict(&Presence::Present(None), &known), Held::Present);
-}
-
-#[test]
-fn a_row_that_waits_for_a_node_is_not_free_at_any_time() {
-    let known = Known::of(&[ended(mirror(), 100, true)])
-        .seen(0)
-        .on(nodes_with(&[("node-1", not_ready())]));
-    let stale = stale(verdict(&Presence::Absent, &known));
-    assert!(!stale.is_free(at(u64::MAX)));
-}
-
-#[test]
-fn causes_are_named() {
-    let causes = [
-        Cause::Deleted,
-        Cause::Completed,
-        Cause::Predecessor,
-        Cause::Leftover,
-    ];
-    let names = ["deleted", "completed", "predecessor", "leftover"];
-    assert_eq!(causes.map(Cause::as_str), names);
-}

@@ -19,17 +19,6 @@ fn seen(first: u64, while_absent: Option<u64>) -> Sighting {
     }
 }
 
-#[test]
-fn the_first_observation_of_an_unchanged_row_counts() {
-    let mut sightings = Sightings::default();
-    let pool = pool(row());
-    let row = &pool.rows()[0];
-    assert_eq!(sightings.get(POOL_UID, row), None);
-    assert_eq!(sightings.see(POOL_UID, row, at(10)), seen(10, None));
-    assert_eq!(sightings.see(POOL_UID, row, at(20)), seen(10, None));
-    assert_eq!(sightings.get(POOL_UID, row), Some(seen(10, None)));
-}
-
 #[rstest]
 #[case::adopted(row_value(POD, &sandbox(2), "net1"))]
 #[case::another_owner(row_value("default/web-1", &sandbox(1), "net1"))]

@@ -93,12 +93,6 @@ fn an_end_is_watched_where_that_of_all_who_may_have_the_row_is(
     assert_eq!(weigh(&known, &Policy::default(), 100).watched, all);
 }
 
-#[test]
-fn nobody_watched_the_end_of_a_row_of_nobody() {
-    let clearance = weigh(&Known::default().seen(0), &Policy::default(), 100);
-    assert!(!clearance.watched);
-}
-
 // The grades and their waits
 
 const END: u64 = 100;

@@ -28,21 +28,6 @@ fn uids(ended: &[Arc<Ended>]) -> Vec<&str> {
     ended.iter().map(|e| &*e.last.uid).collect()
 }
 
-#[test]
-fn a_graceful_end_is_settled_and_a_forced_one_is_not() {
-    for (last, settled) in [
-        (web("a").ended("Succeeded"), true),
-        (web("a").running(), false),
-    ] {
-        let mut index = PodIndex::default();
-        assert!(index.apply(state(web("a").running()), at(0)).is_none());
-        let ended = index.delete(state(last), at(1)).unwrap();
-        assert_eq!(ended.settled, settled);
-        assert_eq!(ended.at, at(1));
-        assert!(index.is_empty());
-    }
-}
-
 /// A StatefulSet makes a pod anew as often as its kubelet rejects it.
 #[test]
 fn of_pods_that_were_rejected_one_after_the_other_one_end_is_kept() {
@@ -78,35 +63,6 @@ fn of_pods_that_were_rejected_one_after_the_other_one_end_is_kept() {
 }
 
 #[test]
-fn an_end_is_given_out_once() {
-    let mut index = PodIndex::default();
-    index.apply(state(web("a").running()), at(0));
-    assert!(index.delete(state(web("a").running()), at(1)).is_some());
-    assert!(index.delete(state(web("a").running()), at(2)).is_none());
-}
-
-#[test]
-fn a_pod_that_was_never_seen_alive_ended_all_the_same() {
-    let mut index = PodIndex::default();
-    let ended = index.delete(state(web("a").ended("Succeeded")), at(1));
-    assert!(!ended.unwrap().settled, "nobody saw its sandbox up");
-}
-
-#[test]
-fn pods_without_networks_are_not_kept() {
-    let mut index = PodIndex::default();
-    let plain = || pod("d", "plain").uid("p").node("n").running();
-    let young = || pod("d", "young").uid("y").networks("net");
-    index.apply(state(plain()), at(0));
-    index.apply(state(young()), at(0));
-    assert!(index.is_empty());
-    assert!(index.delete(state(plain()), at(1)).is_none());
-    // Scheduled, it can have rows.
-    index.apply(state(young().node("n")), at(2));
-    assert_eq!(index.len(), 1);
-}
-
-#[test]
 fn a_successor_shows_that_its_predecessor_ended_unseen() {
     let mut index = PodIndex::default();
     index.apply(state(web("a").running()), at(0));
@@ -117,17 +73,6 @@ fn a_successor_shows_that_its_predecessor_ended_unseen() {
     let late = index.delete(state(web("a").ended("Succeeded")), at(2));
     assert!(late.is_none());
     assert_eq!(index.len(), 1);
-}
-
-#[test]
-fn incarnations_are_kept_in_the_order_of_their_ends() {
-    let mut index = PodIndex::default();
-    for (second, uid) in [(1, "a"), (2, "b"), (3, "c")] {
-        index.apply(state(web(uid).running()), at(second));
-        index.delete(state(web(uid).running()), at(second));
-    }
-    let ended = index.ended(&"d/web-0".parse().unwrap());
-    assert_eq!(uids(&ended), ["a", "b", "c"]);
 }
 
 #[test]
@@ -152,27 +97,6 @@ fn who_is_missing_after_a_relist_ended_in_the_gap() {
     index.apply(state(stays()), at(2));
     assert_eq!(uids(&index.end_list(at(3))), ["a"]);
     assert_eq!(index.len(), 1);
-}
-
-#[test]
-fn a_new_uid_after_a_gap_is_a_new_incarnation() {
-    let mut index = PodIndex::default();
-    index.apply(state(web("a").running()), at(0));
-    index.begin_list(at(0));
-    let predecessor = index.apply(state(web("b").running()), at(1)).unwrap();
-    assert_eq!(&*predecessor.last.uid, "a");
-    assert!(index.end_list(at(2)).is_empty());
-}
-
-#[test]
-fn a_gap_takes_away_what_was_known_of_the_sandbox() {
-    let mut index = PodIndex::default();
-    index.apply(state(web("a").running()), at(0));
-    index.begin_list(at(0));
-    index.apply(state(web("a").ended("Succeeded")), at(1));
-    index.end_list(at(1));
-    let ended = index.delete(state(web("a").ended("Succeeded")), at(2));
-    assert!(!ended.unwrap().settled);
 }
 
 /// The list may show a state from before the sandbox went down.
@@ -320,28 +244,6 @@ fn a_row_under_the_name_of_a_pod_without_networks_is_found_too() {
 
 /// How long ends are kept in these tests.
 const KEEP: Duration = Duration::from_mins(10);
-
-#[test]
-fn a_pod_that_told_of_no_network_leaves_its_node_behind() {
-    let mut index = PodIndex::default();
-    let plain = || pod("d", "web-0").uid("p").node("n").running();
-    index.apply(state(plain()), at(0));
-    assert!(index.delete(state(plain()), at(1)).is_none(), "no work");
-    let ended = index.ended(&"d/web-0".parse().unwrap());
-    assert_eq!(uids(&ended), ["p"]);
-    assert_eq!(ended[0].last.node.as_deref(), Some("n"));
-    // Nor does its like under the same name become work by that.
-    index.apply(state(plain().uid("q")), at(2));
-    assert!(index.is_empty());
-    assert!(index.delete(state(plain().uid("q")), at(3)).is_none());
-    // Nothing ran of one that was never scheduled, and nothing has an address of one with the host's.
-    let host = || plain().with(|pod| pod["spec"]["hostNetwork"] = true.into());
-    for none in [pod("d", "young").uid("y"), host()] {
-        let mut index = PodIndex::default();
-        assert!(index.delete(state(none.clone()), at(1)).is_none());
-        assert!(index.ended(&state(none).podref).is_empty());
-    }
-}
 
 #[test]
 fn as_long_as_a_successor_lives_only_ends_that_prove_nothing_are_kept() {

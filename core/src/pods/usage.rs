@@ -111,8 +111,6 @@ fn domains<'n>(definitions: &'n Definitions, numbers: &Numbers) -> Domains<'n> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::net::Ipv4Addr;
-
     use crate::time::Moment;
     use rstest::rstest;
     use serde_json::json;
@@ -195,27 +193,6 @@ mod tests {
         assert_eq!(usage([twice], &[]).duplicates, 0);
     }
 
-    #[test]
-    fn among_thousands_of_addresses_those_in_use_twice_are_found() {
-        let host = |number: u32| Ipv4Addr::from_bits(0x0a00_0001 + number).to_string();
-        let pods = (0..3_000).map(|number| {
-            let address = host(if number < 2_990 {
-                number
-            } else {
-                number - 2_990
-            });
-            let pod = web(usize::try_from(number).unwrap());
-            pod.reports("d/wide", "net1", &[&address])
-        });
-        assert_eq!(usage(pods, &[]).duplicates, 10);
-    }
-
-    #[test]
-    fn three_pods_with_one_address_are_one_duplicate() {
-        let pods = (0..3).map(|number| web(number).reports("d/a", "net1", &["10.0.0.5"]));
-        assert_eq!(usage(pods, &[]).duplicates, 1);
-    }
-
     #[rstest]
     #[case::none(&[], 2)]
     #[case::of_ipv4(&["10.0.0.5"], 1)]
@@ -252,26 +229,5 @@ mod tests {
         index.apply(state_of(&ended), Moment::EPOCH);
         index.begin_sweep();
         assert_eq!(index.usage(&networks(), |_, _| true), Usage::default());
-    }
-
-    #[test]
-    fn of_many_addresses_all_are_looked_at() {
-        let addresses: Vec<_> = (1..=9).map(|last| format!("10.0.0.{last}")).collect();
-        let addresses: Vec<_> = addresses.iter().map(String::as_str).collect();
-        let pod = || web(0).reports("d/a", "net1", &addresses);
-        assert_eq!(usage([pod()], &[]).unallocated, 9);
-        assert_eq!(usage([pod()], &addresses).unallocated, 0);
-    }
-
-    #[test]
-    fn a_pod_that_came_behind_the_sweep_is_left_to_the_next() {
-        let mut index = PodIndex::default();
-        index.begin_sweep();
-        let pod = web(0).reports("d/a", "net1", &["10.0.0.5"]);
-        index.apply(state(pod), Moment::EPOCH);
-        assert_eq!(index.usage(&networks(), |_, _| true), Usage::default());
-        index.begin_sweep();
-        assert_eq!(index.usage(&networks(), |_, _| true).unallocated, 1);
-        assert_eq!(index.usage(&networks(), |_, _| false).unallocated, 0);
     }
 }

@@ -1,0 +1,166 @@
+//! Ends of pods that their kubelet did not stop, or whose containers it may be starting anew: such a sandbox may outlast W.
+
+use ipgc_core::{breaker::Limits, known::Evidence, pod::wire::Wire};
+
+use crate::common::prelude::*;
+
+fn evidence() -> Evidence {
+    Evidence::new(Limits::default(), working(&["node-1"], 1_000))
+}
+
+fn running() -> PodState {
+    reporting(POD, "net1", "10.0.0.5")
+}
+
+fn deleting() -> PodState {
+    running().but(|it| it.deleting = true)
+}
+
+/// The same where a list shows a successor.
+#[test]
+fn and_if_a_list_shows_its_successor() {
+    let mut evidence = evidence();
+    evidence.apply_pod(running(), &Policy::default(), at(0));
+    evidence.apply_pod(deleting(), &Policy::default(), at(100));
+    evidence.pods.begin_list(at(990));
+    let next = running().but(|it| it.uid = "uid-2".into());
+    let ended = evidence.apply_pod(next, &Policy::default(), at(1_000));
+    assert!(ended.unwrap().may_outlast());
+}
+
+/// Somebody else writes the phase before the pod is forced away.
+#[rstest]
+#[case::nobody_writes_a_phase(Phase::Running)]
+#[case::somebody_does(Phase::Failed)]
+fn a_foreign_phase_does_not_make_a_stuck_pod_end(#[case] phase: Phase) {
+    let mut evidence = evidence();
+    evidence.pods.apply(running(), at(0));
+    evidence.pods.apply(deleting(), at(100));
+    let last = deleting().but(|it| it.phase = phase);
+    evidence.pods.apply(last.clone(), at(999));
+    let ended = evidence.delete_pod(last, &Policy::default(), at(1_000));
+    assert!(ended.unwrap().may_outlast());
+}
+
+/// A kubelet says that a container ended while it pulls its image anew.
+#[rstest]
+#[case::that_serves("Always", "containerStatuses", 0, true)]
+#[case::without_a_policy("", "containerStatuses", 0, true)]
+#[case::that_failed("OnFailure", "containerStatuses", 1, true)]
+#[case::that_is_done("OnFailure", "containerStatuses", 0, false)]
+#[case::that_is_never_restarted("Never", "containerStatuses", 1, false)]
+#[case::init_container_that_failed("Always", "initContainerStatuses", 1, true)]
+#[case::init_container_that_is_done("Always", "initContainerStatuses", 0, false)]
+fn a_container_is_started_anew(
+    #[case] policy: &str,
+    #[case] list: &str,
+    #[case] code: i64,
+    #[case] restarts: bool,
+) {
+    let mut status = json!({"phase": "Running"});
+    status[list] = json!([{"name": "main", "state": {"terminated": {"exitCode": code}}}]);
+    for is_deleted in [false, true] {
+        let mut pod = json!({
+            "metadata": {"namespace": "default", "name": "web-0", "uid": "uid-1"},
+            "spec": {"restartPolicy": policy},
+            "status": status,
+        });
+        if is_deleted {
+            pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        }
+        let pod = pod.to_string();
+        let state = serde_json::from_str::<Wire<'_>>(&pod).unwrap().state();
+        assert_eq!(state.unwrap().restarts, restarts);
+    }
+}
+
+/// A container with a policy of its own, as a sidecar, is started anew whatever the pod's policy is.
+#[rstest]
+#[case::sidecar("initContainers", "initContainerStatuses", "main", true)]
+#[case::one_that_serves("containers", "containerStatuses", "main", true)]
+#[case::another_one("containers", "containerStatuses", "other", false)]
+fn a_container_with_a_policy_of_its_own_is_started_anew(
+    #[case] list: &str,
+    #[case] statuses: &str,
+    #[case] name: &str,
+    #[case] restarts: bool,
+) {
+    let mut pod = json!({
+        "metadata": {"namespace": "default", "name": "web-0", "uid": "uid-1"},
+        "spec": {"restartPolicy": "Never"},
+        "status": {"phase": "Running"},
+    });
+    pod["spec"][list] = json!([{"name": "main", "restartPolicy": "Always"}, {"name": "other"}]);
+    pod["status"][statuses] = json!([{"name": name, "state": {"terminated": {"exitCode": 0}}}]);
+    let pod = pod.to_string();
+    let state = serde_json::from_str::<Wire<'_>>(&pod).unwrap().state();
+    assert_eq!(state.unwrap().restarts, restarts);
+}
+
+/// While it is being deleted, containers that ended are those that the kubelet stops.
+#[rstest]
+#[case::was_restarted_before(true)]
+#[case::ran(false)]
+fn a_container_that_ended_during_the_deletion_is_not_started(#[case] restarts: bool) {
+    let mut evidence = evidence();
+    let policy = Policy::default();
+    let before = running().but(|it| it.restarts = restarts);
+    evidence.apply_pod(before, &policy, at(0));
+    let last = deleting().but(|it| it.containers = containers(&[("main", ENDED)]));
+    let ended = evidence.delete_pod(last, &policy, at(10));
+    assert_eq!(ended.unwrap().may_outlast(), restarts);
+}
+
+/// A kubelet falls silent before its node is known as not ready: longer than `--node-monitor-grace-period` takes.
+#[rstest]
+#[case::when_it_is_forced_away(false)]
+#[case::when_its_node_fails(true)]
+fn a_kubelet_that_did_not_stop_a_pod_is_known_also_if_it_fell_silent_since(#[case] fails: bool) {
+    let policy = Policy::default();
+    let mut evidence = evidence();
+    evidence.apply_pod(running(), &policy, at(0));
+    evidence.apply_pod(deleting(), &policy, at(100));
+    for second in (1_010..=1_100).step_by(10) {
+        let last = Some("1000");
+        evidence.nodes.hear("node-1", last, at(second), at(second));
+    }
+    if fails {
+        evidence.note_stuck_on("node-1", &policy, at(1_100));
+        evidence.nodes.apply("node-1", not_ready(), at(1_100));
+    }
+    let ended = evidence.delete_pod(deleting(), &policy, at(1_100));
+    assert!(ended.unwrap().may_outlast());
+}
+
+/// A kubelet that is too old for the condition `PodReadyToStartContainers`.
+#[test]
+fn who_writes_a_terminal_phase_while_a_container_runs_is_not_the_kubelet() {
+    let (mut evidence, policy) = (evidence(), Policy::default());
+    let old = |state: PodState| state.but(|it| it.sandbox_ready = None);
+    evidence.apply_pod(old(running()), &policy, at(0));
+    evidence.apply_pod(old(deleting()), &policy, at(100));
+    let last = old(deleting()).but(|it| it.phase = Phase::Failed);
+    evidence.apply_pod(last.clone(), &policy, at(999));
+    let ended = evidence.delete_pod(last, &policy, at(1_000));
+    assert!(ended.unwrap().may_outlast());
+}
+
+/// A kubelet stopped it after all, though later than W, and said so.
+#[test]
+fn a_pod_that_its_kubelet_ended_late_is_not_held_for_ever() {
+    let (mut evidence, policy) = (evidence(), Policy::default());
+    evidence.apply_pod(running(), &policy, at(0));
+    evidence.apply_pod(deleting(), &policy, at(100));
+    evidence.note_stuck_on("node-1", &policy, at(900));
+    let last = deleting().but(|it| {
+        it.phase = Phase::Failed;
+        it.sandbox_ready = Some(false);
+        it.containers = containers(&[("main", ENDED)]);
+    });
+    // What was before is in doubt, so that it is no good end.
+    evidence.pods.begin_list(at(950));
+    evidence.apply_pod(last.clone(), &policy, at(960));
+    evidence.end_pod_list(&policy, at(960));
+    let ended = evidence.delete_pod(last, &policy, at(1_000)).unwrap();
+    assert!(!ended.settled && !ended.may_outlast());
+}
