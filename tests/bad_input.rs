@@ -142,25 +142,6 @@ async fn a_network_status_that_cannot_be_read_is_no_evidence(#[case] status: &st
     assert_eq!(bench.counted("annotations_unreadable"), 1);
 }
 
-/// As long as the pod is there, a status that cannot be read holds its row.
-#[tokio::test(start_paused = true)]
-async fn a_live_pod_whose_status_breaks_keeps_its_row() {
-    let server = lenient();
-    put_odd(&server);
-    run_pod(&server, "odd", 2);
-    let bench = Bench::long_since(server, Config::default()).await;
-    bench.end(["odd"]);
-    let again = asking("odd");
-    bench.put(
-        again
-            .uid(SECOND)
-            .annotation(fixtures::NETWORK_STATUS, "[")
-            .running(),
-    );
-    end_good(&bench).await;
-    assert_eq!(bench.rows(POOL), ["2"]);
-}
-
 async fn end_good(bench: &Bench) {
     bench.end(["good"]);
     seconds(600).await;
@@ -220,19 +201,6 @@ async fn a_definition_that_cannot_be_read_is_left_to_the_sweep_which_needs_none(
     bench.relist();
     bench.wait_rows(POOL, &[]).await;
     assert_eq!(bench.counted("retries_exhausted"), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_definition_without_spec_hides_no_other() {
-    let server = lenient();
-    put_odd(&server);
-    let mut bad = fixtures::nad(NS, "a-bad", RANGE);
-    bad.as_object_mut().unwrap().remove("spec");
-    server.put(bad);
-    run_pod(&server, "odd", 2);
-    let bench = Bench::long_since(server, seldom()).await;
-    end_good(&bench).await;
-    assert_eq!(bench.rows(POOL), ["2"]);
 }
 
 /// Pools that are none, beside one that is; all of the same name, so that all are looked at.

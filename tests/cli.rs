@@ -81,23 +81,6 @@ fn a_server_that_is_away_is_one_line_and_exit_code_2(#[case] args: &[&str]) {
     assert!(is_line, "{stderr}");
 }
 
-#[rstest]
-#[case("run")]
-#[case("audit")]
-#[case("explain")]
-#[case("watch")]
-#[case("pools")]
-#[case("release")]
-#[case("crds")]
-#[case("completions")]
-fn help_of_each_command_has_examples_of_it(#[case] command: &str) {
-    let (code, help, _) = ipgc(&[command, "--help"]);
-    assert_eq!(code, 0);
-    let examples = help.split("\nExamples:\n").nth(1).unwrap_or_default();
-    let example = format!("ipgc {command}");
-    assert!(examples.contains(&example), "{help}");
-}
-
 #[test]
 fn flags_are_read_from_the_environment_too() {
     let (code, _, stderr) = ipgc_with(Some(("IPGC_COOLDOWN", "10ms")), &["run"]);

@@ -22,29 +22,6 @@ async fn a_settled_end_frees_row_and_reservation_after_the_cooldown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_forced_end_waits_w() {
-    let bench = Bench::long_since(server(), Config::default()).await;
-    put_pool(&bench, &[(1, "web-0")]);
-    bench.put(reporting("web-0", 1).grace(10).running());
-    settle().await;
-    bench.kubelet().force_delete(NS, "web-0");
-    // W = 120 s + 10 s of the pod + 60 s for its one row.
-    bench.rows_in(POOL, &[], 190.0..192.0).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_pod_whose_containers_still_run_is_not_settled() {
-    let bench = Bench::start(server()).await;
-    put_running(&bench, &[(1, "web-0")]);
-    settle().await;
-    // The pod garbage collector makes it Failed and leaves the container states as they are.
-    bench.kubelet().collect_pod(NS, "web-0");
-    seconds(180).await;
-    assert_eq!(bench.rows(POOL), ["1"]);
-    bench.wait_rows(POOL, &[]).await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn nothing_leaked_costs_one_read_of_the_pool_for_all() {
     let bench = Bench::long_since(server(), seldom()).await;
     put_running(&bench, &[(250, "other")]);
@@ -117,20 +94,6 @@ async fn a_network_without_a_status_entry_is_followed_by_the_request() {
     bench.wait_rows(POOL, &[]).await;
     // Nobody reported the address: a good end is no evidence for it.
     took(ended, 180.0..);
-}
-
-#[tokio::test(start_paused = true)]
-async fn addresses_are_compared_as_addresses() {
-    let server = Server::new();
-    server.put(fixtures::nad(NS, "net", "fd00:0:0:10::/64"));
-    let bench = Bench::long_since(server, seldom()).await;
-    let pool = fixtures::pool(NS, "fd00:0:0:10::/64").row_of(1, "default/web-0");
-    bench.put(pool);
-    let expanded = "FD00:0000:0000:0010:0000:0000:0000:0001";
-    bench.put(on_net("net", "web-0", expanded).running());
-    settle().await;
-    bench.kubelet().terminate_pod(NS, "web-0").await;
-    bench.rows_in("fd00-0-0-10---64", &[], ..3.0).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -44,11 +44,7 @@ async fn rows_of_three_interfaces_are_held_while_the_kubelet_works() {
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_deleted_by_force_since_its_kubelet_did_not_stop_it_is_held() {
     for (deleting_for, is_held) in [(60, false), (100, true), (W + 120, true)] {
-        let server = with_neighbour(&[(1, "web-0")]);
-        let _beat = live_node(&server, "node-1");
-        let bench = Bench::with(server, seldom()).await;
-        bench.put(reporting("web-0", 1).running());
-        seconds(1_800).await;
+        let (bench, _beat) = stage(seldom()).await;
         begin_deletion(&bench, 30);
         seconds(deleting_for).await;
         bench.kubelet().force_delete(NS, "web-0");
@@ -65,11 +61,7 @@ async fn a_pod_that_is_deleted_by_force_since_its_kubelet_did_not_stop_it_is_hel
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_deleted_by_force_while_its_node_is_not_ready_is_held_too() {
     for (deleting_for, is_held) in [(60, false), (100, true), (W + 120, true)] {
-        let server = with_neighbour(&[(1, "web-0")]);
-        let beat = live_node(&server, "node-1");
-        let bench = Bench::with(server, seldom()).await;
-        bench.put(reporting("web-0", 1).running());
-        seconds(1_800).await;
+        let (bench, beat) = stage(seldom()).await;
         begin_deletion(&bench, 30);
         seconds(deleting_for).await;
         fall_silent(&bench, "node-1", beat);

@@ -350,15 +350,17 @@ async fn a_spoiled_observation_is_tried_again(#[case] how: Garble) {
 #[tokio::test(start_paused = true)]
 async fn others_who_write_the_pool_all_the_time_neither_fail_us_nor_lose_a_row() {
     let bench = three().await;
-    let rule = bench.before(Match::patch("ippools"), |server| async move {
-        server.edit("ippools", NS, POOL, |pool| {
-            let rows = pool["spec"]["allocations"].as_object_mut().unwrap();
-            let key = (100 + rows.len()).to_string();
-            let row = fixtures::row(&fixtures::sandbox(7), "default/new", "net1");
-            rows.insert(key, row);
-            rows.remove("2");
+    let rule = bench
+        .on(Match::patch("ippools"))
+        .before(|server| async move {
+            server.edit("ippools", NS, POOL, |pool| {
+                let rows = pool["spec"]["allocations"].as_object_mut().unwrap();
+                let key = (100 + rows.len()).to_string();
+                let row = fixtures::row(&fixtures::sandbox(7), "default/new", "net1");
+                rows.insert(key, row);
+                rows.remove("2");
+            });
         });
-    });
     bench.end(["web-1", "web-3"]);
     seconds(60).await;
     assert_eq!(rule.hits(), 1);

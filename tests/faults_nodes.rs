@@ -1,20 +1,7 @@
 //! Nodes, Leases and slices are read late, are spoilt or cannot be read. A row that needs them is not freed, every
 //! other row is. Once they can be read again, no such row stays.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
-
 use crate::prelude::*;
-use http::{Request, Response, header::CONTENT_LENGTH};
-use http_body_util::BodyExt;
-use ipgc::run::Collector;
-use kube::{
-    Client,
-    client::{Body, ClientBuilder},
-};
-use tower::{BoxError, service_fn};
 
 /// A fault on a LIST of this resource.
 fn spoil(server: &Server, resource: &str, fault: &str) -> Rule {
@@ -132,19 +119,6 @@ async fn nodes_that_cannot_be_listed_hold_a_row_of_a_pod_that_nobody_saw() {
     goes_after(&bench, POOL, "1", W + 300).await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn leases_that_are_not_to_be_had_for_a_while_start_the_wait_anew() {
-    let (bench, _beat) = at_work().await;
-    bench.kubelet().force_delete(NS, "web-0");
-    seconds(150).await;
-    let rule = spoil(&bench, "leases", "500");
-    seconds(120).await;
-    assert!(rule.hits() > 0);
-    rule.remove();
-    goes_in(&bench, POOL, "1", W..=W + 120).await;
-    neighbour_goes(&bench, POOL).await;
-}
-
 /// A case that waits for Leases is tried now and then meanwhile, and not all the time.
 #[tokio::test(start_paused = true)]
 async fn leases_that_are_not_to_be_had_when_a_wait_ends_are_waited_for() {
@@ -160,37 +134,6 @@ async fn leases_that_are_not_to_be_had_when_a_wait_ends_are_waited_for() {
     assert_eq!(bench.rows(POOL).len(), 2);
     rule.remove();
     goes_after(&bench, POOL, "1", W + 120).await;
-}
-
-/// A client that gets Leases of which one has no resourceVersion, one no name and one nothing, as
-/// long as `is_spoilt`.
-fn without_versions(server: &Server, is_spoilt: &Arc<AtomicBool>) -> Client {
-    let (client, is_spoilt) = (server.client_named("ipgc"), Arc::clone(is_spoilt));
-    let send = service_fn(move |request: Request<Body>| {
-        let (client, is_spoilt) = (client.clone(), Arc::clone(&is_spoilt));
-        async move {
-            let is_lease = request.uri().path().contains("/leases");
-            let answer = client.send(request).await?;
-            if !is_lease || !is_spoilt.load(Ordering::Relaxed) {
-                return Ok::<_, BoxError>(answer);
-            }
-            let (mut parts, body) = answer.into_parts();
-            let text = body.collect().await?.to_bytes();
-            let mut list: Value = serde_json::from_slice(&text)?;
-            let items = list["items"].as_array_mut().ok_or("no list")?;
-            for item in items.iter_mut() {
-                let metadata = item["metadata"].as_object_mut().ok_or("no metadata")?;
-                metadata.remove("resourceVersion");
-                metadata.remove("uid");
-            }
-            items.push(json!({ "metadata": { "resourceVersion": "7" } }));
-            items.push(json!({ "metadata": {} }));
-            parts.headers.remove(CONTENT_LENGTH);
-            let body = Body::from(list.to_string().into_bytes());
-            Ok(Response::from_parts(parts, body))
-        }
-    });
-    ClientBuilder::new(send, "default").build()
 }
 
 /// The next LIST of Leases is sent.
@@ -251,24 +194,6 @@ async fn a_kubelet_that_came_back_while_leases_were_listed_begins_its_wait_then(
     let _beat = come_back(&bench, "node-1");
     goes_in(&bench, POOL, "1", W..=W + 120).await;
     assert_eq!(slow.hits(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_lease_without_a_version_is_no_renewal() {
-    let server = with_neighbour(&[]);
-    let _beat = live_node(&server, "node-1");
-    let is_spoilt = Arc::new(AtomicBool::new(true));
-    let client = without_versions(&server, &is_spoilt);
-    let running = Collector::new(client.clone(), client, Config::default()).start();
-    let mut running = Alive(Some(running));
-    assert!(running.ready().await);
-    let bench = Bench { server, running };
-    bear(&bench).await;
-    bench.kubelet().force_delete(NS, "web-0");
-    stays(&bench, POOL, &["1"]).await;
-    assert!(!bench.sent(Match::list("leases")).is_empty());
-    is_spoilt.store(false, Ordering::Relaxed);
-    goes_in(&bench, POOL, "1", W..=W + 120).await;
 }
 
 /// A node of which hardly more than the name is told.

@@ -132,23 +132,6 @@ async fn the_wait_for_a_pod_that_nobody_saw_begins_when_it_is_known_to_be_gone(
     bench.wait_rows(POOL, &["1"]).await;
 }
 
-/// The watch has been down since a good end; a successor that nobody saw is killed just before the
-/// predecessor's W is over, and its own W has hardly begun.
-#[tokio::test(start_paused = true)]
-async fn while_the_watch_is_down_no_wait_runs_out() {
-    let bench = Bench::long_since(running(&[(1, "web-1")]), Config::default()).await;
-    bench.end(["web-1"]);
-    sleep(Duration::from_millis(100)).await;
-    bench.on(Match::watch("pods")).fail(503);
-    bench.cut_watches("pods");
-    bench.put(second("web-1", 1));
-    adopt(&bench, POOL, "1");
-    seconds(205).await;
-    bench.kubelet().force_delete(NS, "web-1");
-    seconds(60).await;
-    assert_eq!(bench.rows(POOL), ["1"], "{}", bench.requests());
-}
-
 #[tokio::test(start_paused = true)]
 async fn an_end_that_was_missed_altogether_is_not_settled() {
     let bench = two().await;

@@ -163,20 +163,6 @@ async fn a_leader_that_stops_is_succeeded_within_five_seconds() {
     assert_eq!(lease(&server)["holderIdentity"], Value::Null);
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_was_seen_ending_before_the_takeover_is_no_less_known_after_it() {
-    let server = server();
-    let (a, _b) = two(&server).await;
-    let denied = server.on(Match::patch("ippools").client("a")).fail(500);
-    end(&server, "web-1").await;
-    seconds(5).await;
-    a.stop().await;
-    let took = rows_become(&server, &["2"], 5).await;
-    // No wait of minutes, as for an end that nobody saw.
-    assert!(took < Duration::from_secs(5), "{took:?}");
-    denied.remove();
-}
-
 /// W is counted from the end that both saw.
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_began_before_the_takeover_ends_no_later_for_it() {
@@ -255,54 +241,6 @@ async fn who_does_not_lead_sends_no_events() {
     a.stop().await;
     seconds(30).await;
     assert!(events("b") > 0, "{}", server.requests());
-}
-
-/// A row is as old as the copy knows it that leads now, and it has known it all the time.
-#[tokio::test(start_paused = true)]
-async fn a_stale_row_is_no_younger_after_a_takeover() {
-    let server = server();
-    put_pool(&server, &[(1, "gone")]);
-    // Nobody ever frees it.
-    let _refused = server.on(Match::patch("ippools")).fail(500);
-    let launch = async |name: &str| {
-        let config = electing(name).with(|it| it.sweep_interval = Duration::from_mins(5));
-        copy_with(&server, name, config).await
-    };
-    let age = |running: &Running| Scrape::of(running).of_pool("ipgc_oldest_stale_seconds");
-    let a = launch("a").await;
-    seconds(10).await;
-    let b = launch("b").await;
-    seconds(3_000).await;
-    assert!(age(&a) > Some(2_400.0) && age(&b).is_none());
-    a.stop().await;
-    seconds(10).await;
-    let a = launch("a").await;
-    seconds(3_000).await;
-    assert!(b.vitals.is_leader());
-    assert!(age(&b) > Some(5_400.0), "{:?}", age(&b));
-    b.stop().await;
-    seconds(30).await;
-    assert!(a.vitals.is_leader());
-    assert!(age(&a) > Some(2_400.0), "{:?}", age(&a));
-}
-
-/// Both fail, and the one that leads reports it. The next leader reports it anew.
-#[tokio::test(start_paused = true)]
-async fn what_was_given_up_is_told_by_whoever_leads() {
-    let server = server();
-    let (a, b) = two(&server).await;
-    let _broken = server.on(Match::get("ippools")).fail(500);
-    end(&server, "web-1").await;
-    seconds(600).await;
-    for copy in [&a, &b] {
-        assert!(copy.vitals.counters.retries_exhausted.get() > 0);
-    }
-    let told = |name| events(&server, name);
-    assert_eq!((told("a"), told("b")), (1, 0));
-    a.stop().await;
-    seconds(600).await;
-    assert!(b.vitals.is_leader());
-    assert_eq!((told("a"), told("b")), (1, 1));
 }
 
 /// The same when the lead is lost between a claim and the word that its pod is back.
@@ -396,17 +334,6 @@ async fn a_namespace_of_the_lease_that_goes_is_told_each_minute_and_nobody_is_re
     server.put(fixtures::namespace(LEASES));
     seconds(10).await;
     assert!(a.vitals.is_leader() && a.vitals.not_ready().is_empty());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_lease_that_somebody_deleted_is_made_again_and_one_copy_leads() {
-    let server = server();
-    let (a, b) = two(&server).await;
-    server.delete("leases", LEASES, LEASE);
-    seconds(30).await;
-    assert!(a.vitals.is_leader() != b.vitals.is_leader());
-    end(&server, "web-1").await;
-    rows_become(&server, &["2"], 10).await;
 }
 
 #[tokio::test(start_paused = true)]

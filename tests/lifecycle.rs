@@ -1,18 +1,7 @@
 //! The view of a run that the caller of the library has, and the steps that are never taken before their time.
 
 use crate::prelude::*;
-use ipgc::run::{Phase, Running};
-
-#[tokio::test(start_paused = true)]
-async fn a_list_that_hangs_is_given_up_and_tried_again() {
-    let server = server();
-    let _hang = server.on(Match::list("pods")).once().hang();
-    let begun = Instant::now();
-    let mut running = launch(&server, Config::default());
-    let ready = timeout(Duration::from_mins(2), running.ready());
-    assert!(ready.await.unwrap());
-    took(begun, ..61.0);
-}
+use ipgc::run::Running;
 
 /// Tests do not ask at their ends how the run goes: [`Alive`](crate::common::Alive) does.
 #[tokio::test(start_paused = true)]
@@ -23,17 +12,6 @@ async fn a_run_with_a_task_that_panics_fails_its_test() {
     let _broken = watches.before(|_| async { panic!("in a task of the run") });
     bench.cut_watches("nodes");
     sleep(Duration::from_mins(1)).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_end_of_a_run_is_seen_as_done() {
-    let mut bench = Bench::start(server()).await;
-    let mut phase = bench.running.vitals.phase.subscribe();
-    assert_eq!(*phase.borrow(), Phase::Ready);
-    assert!(bench.running.ready().await);
-    Running::stop(&bench.running);
-    assert!(phase.wait_for(|p| *p == Phase::Done).await.is_ok());
-    bench.running.release().done().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -231,47 +231,6 @@ async fn who_is_refused_asks_no_more(#[case] kind: &str, #[case] verb: fn(&str) 
     assert_eq!(crowd.bench.reservations(), Vec::<String>::new());
 }
 
-/// A refusal of admission is about that object alone.
-#[rstest]
-#[case::to_claim("StatefulSet", Match::patch)]
-#[case::to_delete("ReplicaSet", Match::delete)]
-#[tokio::test(start_paused = true)]
-async fn one_that_is_refused_keeps_no_other(#[case] kind: &str, #[case] verb: fn(&str) -> Match) {
-    let crowd = Crowd::gather(1, kind).await;
-    let name = crowd.bench.reservations().swap_remove(7);
-    let write = verb(ORIP).name(&name);
-    let denied = crowd.bench.on(write).fail(403);
-    crowd.end();
-    crowd.wait_rows().await;
-    seconds(20 + 125).await;
-    assert_eq!(crowd.bench.reservations(), [name]);
-    // It backs off.
-    assert!((2..=12).contains(&denied.hits()), "{}", denied.hits());
-    assert!(crowd.bench.running.vitals.shut.borrow().is_none());
-    denied.remove();
-    seconds(900).await;
-    assert_eq!(crowd.bench.reservations(), Vec::<String>::new());
-}
-
-/// The DELETEs of these reservations take half a minute here. Rows of those who end meanwhile go as if
-/// nothing else were to do.
-#[tokio::test(start_paused = true)]
-async fn rows_do_not_wait_for_reservations() {
-    let crowd = Crowd::gather(1, "ReplicaSet").await;
-    slow(&crowd.bench, Match::delete(ORIP), 1_000);
-    let (first, last) = crowd.names.split_at(450);
-    crowd.bench.end(first.iter().map(String::as_str));
-    seconds(10).await;
-    assert!(crowd.bench.reservations().len() > 100);
-    crowd.bench.end(last.iter().map(String::as_str));
-    let ended = Instant::now();
-    crowd.wait_rows().await;
-    took(ended, ..COOLDOWN.as_secs_f64() + 4.0);
-    assert!(crowd.bench.reservations().len() > 100);
-    seconds(120).await;
-    assert_eq!(crowd.bench.reservations(), Vec::<String>::new());
-}
-
 #[rstest]
 #[case::quick(5)]
 #[case::slow(100)]
@@ -339,15 +298,10 @@ fn most_at_once(server: &Server, requests: Match, each: Duration) -> Arc<AtomicU
     most
 }
 
-/// Marks of a run before are due at one moment, and each pool has some: all pools are read for one of them at a time, also
-/// where that takes longer than anybody waits.
-#[rstest]
-#[case::quick(300)]
-#[case::slow(3_000)]
-#[tokio::test(start_paused = true)]
-async fn pools_with_reservations_alone_are_looked_at_one_after_the_other(#[case] millis: u64) {
+/// Marks of a run before in 40 pools, all due at one moment, and the lists of all pools.
+async fn many_marks() -> (Bench, Beat, Match) {
     let server = server();
-    let _beat = live_node(&server, "node-1");
+    let beat = live_node(&server, "node-1");
     for pool in 1..=40 {
         server.put(fixtures::pool(NS, &format!("10.9.{pool}.0/24")));
         put_claimed(&server, &format!("10.9.{pool}.9"), "gone");
@@ -355,6 +309,17 @@ async fn pools_with_reservations_alone_are_looked_at_one_after_the_other(#[case]
     let bench = Bench::with(server, seldom()).await;
     seconds(60).await;
     let lists = Match::list("ippools").filter(|request| !request.metadata_only);
+    (bench, beat, lists)
+}
+
+/// Marks of a run before are due at one moment, and each pool has some: all pools are read for one of them at a time, also
+/// where that takes longer than anybody waits.
+#[rstest]
+#[case::quick(300)]
+#[case::slow(3_000)]
+#[tokio::test(start_paused = true)]
+async fn pools_with_reservations_alone_are_looked_at_one_after_the_other(#[case] millis: u64) {
+    let (bench, _beat, lists) = many_marks().await;
     let most = most_at_once(&bench, lists, Duration::from_millis(millis));
     seconds(1_800).await;
     assert_eq!(bench.reservations(), Vec::<String>::new());
@@ -365,15 +330,7 @@ async fn pools_with_reservations_alone_are_looked_at_one_after_the_other(#[case]
 /// Looks that have begun are not waited for, nor those behind them.
 #[tokio::test(start_paused = true)]
 async fn a_stop_does_not_wait_for_looks_at_all_pools() {
-    let server = server();
-    let _beat = live_node(&server, "node-1");
-    for pool in 1..=40 {
-        server.put(fixtures::pool(NS, &format!("10.9.{pool}.0/24")));
-        put_claimed(&server, &format!("10.9.{pool}.9"), "gone");
-    }
-    let bench = Bench::with(server, seldom()).await;
-    seconds(60).await;
-    let lists = Match::list("ippools").filter(|request| !request.metadata_only);
+    let (bench, _beat, lists) = many_marks().await;
     let begun = bench.on(lists).delay(Duration::from_secs(4));
     wait_hits(&begun, 1).await;
     seconds(5).await;

@@ -263,28 +263,6 @@ async fn the_size_of_a_pool_is_what_is_given_out_of_it() {
     assert_eq!(size(), Some(254.0), "nobody tells");
 }
 
-/// A kubelet reports the end of a pod once CNI DEL is done. So a row that is counted by cause `completed` was left by
-/// a lost DEL.
-#[tokio::test(start_paused = true)]
-async fn a_pod_that_finishes_in_order_leaves_nothing_to_free() {
-    let bench = Bench::start(running(&[(1, "done"), (2, "leaky"), (3, "web-0")])).await;
-    seconds(3_600).await;
-    bench.edit("ippools", NS, POOL, |pool| {
-        let rows = pool["spec"]["allocations"].as_object_mut().unwrap();
-        rows.remove("1").expect("DEL");
-    });
-    for name in ["done", "leaky"] {
-        bench.kubelet().complete_pod(NS, name, "Succeeded");
-    }
-    seconds(3_600).await;
-    let scrape = scraped(&bench);
-    let freed = scrape.freed();
-    let [(by, 1.0)] = freed[..] else {
-        panic!("{freed:?}");
-    };
-    assert!(by.contains("cause=\"completed\""), "{by}");
-}
-
 /// Pools of other namespaces may have the rows.
 #[tokio::test(start_paused = true)]
 async fn networks_of_pools_that_are_not_swept_count_for_nothing() {

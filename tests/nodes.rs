@@ -51,14 +51,6 @@ async fn leases_are_read_every_ten_seconds_while_nobody_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn witnessed_end_waits_from_the_first_change_of_the_lease() {
-    let (bench, beat) = stage(no_sweeps()).await;
-    bench.kubelet().force_delete(NS, "web-0");
-    goes_after_w(&bench).await;
-    drop(beat);
-}
-
-#[tokio::test(start_paused = true)]
 async fn lease_that_stops_changing_starts_the_wait_anew() {
     let (bench, beat) = stage(no_sweeps()).await;
     bench.kubelet().force_delete(NS, "web-0");
@@ -97,25 +89,6 @@ async fn hold_is_told_once_with_what_releases_it() {
     seconds(15 * 60).await;
     assert_eq!(pool_events(&bench, "IPAddressHeldUnfenced").len(), 2);
     assert_eq!(bench.rows(POOL), ["1", NEIGHBOUR_KEY]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn node_that_is_removed_frees_after_w() {
-    let bench = held(no_sweeps()).await;
-    bench.delete("nodes", "", "node-1");
-    goes_after_w(&bench).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn name_that_comes_back_is_the_same_node() {
-    let bench = held(no_sweeps()).await;
-    bench.delete("nodes", "", "node-1");
-    seconds(W - 30).await;
-    silent_node(&bench, "node-1");
-    seconds(7_200).await;
-    assert_eq!(bench.rows(POOL), ["1"]);
-    taint(&bench, "node-1");
-    next_second_goes(&bench).await;
 }
 
 #[rstest]
@@ -321,25 +294,6 @@ async fn leases_are_read_only_while_something_waits() {
     assert!(gets.is_empty(), "one list for all of them");
 }
 
-#[tokio::test(start_paused = true)]
-async fn relist_puts_every_node_in_doubt_again() {
-    let server = with_neighbour(&[]);
-    let beat = live_node(&server, "node-1");
-    let bench = Bench::start(server).await;
-    seconds(1_800).await;
-    // Somebody was born and killed while nothing was heard, on a node that then fell silent.
-    let gap = bench.gap().await;
-    fall_silent(&bench, "node-1", beat);
-    bench.put(reporting("ghost", 1));
-    bench.delete("pods", NS, "ghost");
-    put_row(&bench, 1, "ghost", 1);
-    bench.compact();
-    gap.remove();
-    stays(&bench, POOL, &["1"]).await;
-    let _beat = come_back(&bench, "node-1");
-    goes_after_w(&bench).await;
-}
-
 /// It has rows, and neither annotation: its node is all that is known of it.
 #[tokio::test(start_paused = true)]
 async fn pod_that_told_of_no_network_is_held_with_its_node() {
@@ -352,16 +306,6 @@ async fn pod_that_told_of_no_network_is_held_with_its_node() {
     stays(&bench, POOL, &["1"]).await;
     let report = bench.running.vitals.sweeps.borrow().report.clone();
     assert_eq!(report.stale_by.get(&("unfenced", "deleted")), Some(&1));
-    taint(&bench, "node-1");
-    next_second_goes(&bench).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn hold_with_an_end_is_told_and_ends_when_the_node_is_fenced() {
-    let config =
-        no_sweeps().with(|it| it.policy.unfenced = Unfenced::FreeAfter(Duration::from_hours(24)));
-    let bench = held(config).await;
-    assert!(!pool_events(&bench, "IPAddressHeldUnfenced").is_empty());
     taint(&bench, "node-1");
     next_second_goes(&bench).await;
 }

@@ -194,24 +194,6 @@ async fn a_row_that_goes_meanwhile_was_not_freed_by_us() {
     assert_eq!(bench.counted("retries_exhausted"), 0);
 }
 
-/// By a successor of whom nothing is heard: its sandbox makes it another row.
-#[tokio::test(start_paused = true)]
-async fn a_row_that_is_taken_over_meanwhile_stays() {
-    let bench = one().await;
-    let births = bench.on_events(Match::watch("pods")).name("web-1");
-    births.kind(ChangeKind::Added).hold();
-    let taken = bench.on(Match::get("pods").name("web-1")).once();
-    let taken = taken.after(|server| async move {
-        server.put(reporting("web-1", 1).uid("b").running());
-        adopt(&server, POOL, "1");
-    });
-    bench.end(["web-1"]);
-    seconds(60).await;
-    assert_eq!(taken.hits(), 1);
-    assert_eq!(bench.sent(Match::patch("ippools")).len(), 1);
-    assert_eq!(bench.rows(POOL), ["1"]);
-}
-
 /// The reservation of one pod takes 45 s here. The other waits for its kubelet meanwhile, and is looked at then.
 #[tokio::test(start_paused = true)]
 async fn a_row_that_waits_does_not_wait_for_the_reservations_of_others() {

@@ -40,7 +40,7 @@ fn steps(bench: &Bench) -> Vec<&'static str> {
 #[tokio::test(start_paused = true)]
 async fn a_reservation_is_claimed_then_proven_then_deleted() {
     let bench = one().await;
-    let claimed = bench.after(Match::patch(ORIP), |server| async move {
+    let claimed = bench.on(Match::patch(ORIP)).after(|server| async move {
         let reservation = reserved(&server, "10.0.0.1").unwrap();
         assert_eq!(reservation["spec"]["podref"], CLAIMED_PODREF);
         assert_eq!(reservation["spec"]["ifname"], "net1");
@@ -245,68 +245,6 @@ async fn a_reservation_with_an_unknown_field_does_not_go_with_its_row() {
     assert!(bench.sent(Match::writes(ORIP)).is_empty());
 }
 
-/// (range, offset, address as reported, name of the reservation, `network_name`)
-#[rstest]
-#[case("fd00:0:0:10::/64", 10, "fd00:0:0:10::a", "fd00-0-0-10--a", "")]
-#[case(
-    "fd00:0:0:10::/64",
-    10,
-    "fd00:0:0:10::a",
-    "fd00-0000-0000-0010-0000-0000-0000-000a",
-    ""
-)]
-#[case("fd00:0:0:10::/64", 0, "fd00:0:0:10::", "fd00-0-0-10--0", "")]
-#[case("10.0.0.0/24", 5, "10.0.0.5", "blue-10.0.0.5", "blue")]
-#[case("10.0.0.0/24", 5, "10.0.0.5", "blue-green-10.0.0.5", "blue-green")]
-#[case(
-    "fd00:0:0:10::/64",
-    10,
-    "fd00:0:0:10::a",
-    "blue-fd00-0-0-10--a",
-    "blue"
-)]
-#[case("fd00:0:0:10::/64", 0, "fd00:0:0:10::", "blue-fd00-0-0-10--0", "blue")]
-#[tokio::test(start_paused = true)]
-async fn every_spelling_is_found(
-    #[case] range: &str,
-    #[case] offset: u64,
-    #[case] address: &str,
-    #[case] name: &str,
-    #[case] network: &str,
-    #[values(1, 12)] pods: u64,
-) {
-    let server = Server::new();
-    let mut pool = fixtures::pool(NS, range);
-    if network.is_empty() {
-        server.put(fixtures::nad(NS, "net", range));
-    } else {
-        put_network(&server, "net", network, range);
-        pool = pool.network_name(network);
-    }
-    pool = pool.row(offset, &fixtures::sandbox(1), "default/web-1", "net1");
-    reserve(&server, name, "web-1");
-    server.put(on_net("net", "web-1", address).running());
-    for n in 2..=pods {
-        let podref = format!("default/web-{n}");
-        pool = pool.row(100 + n, &fixtures::sandbox(n), &podref, "net1");
-        server.put(on_net("net", &format!("web-{n}"), "192.0.2.1").running());
-    }
-    let pool = server.put(pool);
-    let pool = pool["metadata"]["name"].as_str().unwrap();
-    slow(&server, Match::get("ippools"), 100);
-    let bench = following(server).await;
-    let names: Vec<String> = (1..=pods).map(|n| format!("web-{n}")).collect();
-    bench.end(&names);
-    bench.wait_rows(pool, &[]).await;
-    seconds(60 + ADD).await;
-    assert_eq!(
-        bench.reservations(),
-        Vec::<String>::new(),
-        "{}",
-        bench.requests()
-    );
-}
-
 #[tokio::test(start_paused = true)]
 async fn many_are_looked_up_in_one_list() {
     let server = server();
@@ -344,21 +282,6 @@ async fn a_delete_names_uid_and_version_and_spares_what_changed() {
     assert!(wanted["resourceVersion"].is_string());
     assert_eq!(left["spec"]["podref"], "default/other");
     assert_eq!(bench.counted("retries_exhausted"), 0);
-}
-
-/// A reservation deleted and made again under the same name is another one.
-#[tokio::test(start_paused = true)]
-async fn a_reservation_that_was_made_anew_is_not_deleted() {
-    let bench = one().await;
-    let delete = bench.on(Match::delete(ORIP)).once();
-    delete.before(|server| async move {
-        server.delete(ORIP, NS, "10.0.0.1");
-        reserve(&server, "10.0.0.1", "other");
-    });
-    bench.end(["web-1"]);
-    seconds(60 + ADD).await;
-    assert_eq!(podref(&bench, "10.0.0.1"), "default/other");
-    assert_eq!(bench.sent(Match::delete(ORIP)).len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -412,41 +335,6 @@ async fn without_reservations_there_is_nothing_to_do() {
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
     assert_eq!(steps(&bench), ["prove", "free", "find"]);
     assert_eq!(bench.counted("retries_exhausted"), 0);
-}
-
-/// 1,000 of them on a server that takes 0.1 s for a write.
-#[rstest]
-#[case::claimed("StatefulSet")]
-#[case::unclaimed("ReplicaSet")]
-#[tokio::test(start_paused = true)]
-async fn each_delete_follows_its_proof_within_two_seconds(#[case] owner: &str) {
-    let server = Server::new();
-    let names: Vec<_> = (1..=1_000).map(|n| format!("web-{n}")).collect();
-    let addresses = put_many(&server, 0, "net", owner, &names);
-    for (address, name) in addresses.iter().zip(&names) {
-        reserve(&server, address, name);
-    }
-    slow(&server, Match::writes(ORIP), 100);
-    slow(&server, Match::get("ippools"), 100);
-    let bench = Bench::long_since(server, Config::default()).await;
-    bench.end(&names);
-    let ended = Instant::now();
-    let gone = bench
-        .wait_until(Duration::from_secs(120 + ADD), |s| s.count(ORIP) == 0)
-        .await;
-    assert!(gone, "{} left", bench.reservations().len());
-    assert!(ended.elapsed().as_secs() < 60 + ADD);
-    let requests = bench.sent(Match::any());
-    let (mut proof, mut longest) = (ended, Duration::ZERO);
-    for request in &requests {
-        match (request.verb, request.resource.as_str()) {
-            (Verb::Get | Verb::List, "pods") => proof = request.at,
-            (Verb::Delete, ORIP) => longest = longest.max(request.at - proof),
-            _ => {}
-        }
-    }
-    assert!(longest < Duration::from_secs(2), "{longest:?}");
-    assert_eq!(bench.sent(Match::delete(ORIP)).len(), 1_000);
 }
 
 /// A sweep that has listed the reservation before its claim does not begin the wait anew.

@@ -35,14 +35,6 @@ async fn the_first_one_notes_whose_rows_are_whose() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_intervals() {
-    let bench = Bench::long_since(room(), Config::default()).await;
-    seconds(3_000).await;
-    let sweeps = sweeps(&bench);
-    assert!((9..=11).contains(&sweeps), "{sweeps} in ten intervals");
-}
-
-#[tokio::test(start_paused = true)]
 async fn after_a_relist_at_once() {
     let bench = Bench::long_since(room(), Config::default()).await;
     let rare = Config::default().with(|it| it.sweep_interval = Duration::from_secs(86_400));
@@ -187,20 +179,6 @@ async fn evicted_pod_that_was_there_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn completed_pod_that_a_finalizer_holds() {
-    let server = room();
-    server.put(reporting("web-0", 1).finalizer("a/b").running());
-    let bench = Bench::start(server).await;
-    seconds(600).await;
-    bench.kubelet().mark_pod(NS, "web-0");
-    seconds(600).await;
-    assert_eq!(bench.rows(POOL), ["1", "2"], "it is only being deleted");
-    bench.kubelet().complete_pod(NS, "web-0", "Succeeded");
-    bench.kubelet().mark_pod(NS, "web-0");
-    goes_after(&bench, POOL, "1", 900).await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn completed_pod_whose_containers_run_is_not() {
     let server = room();
     put_neighbour(&server, POOL);
@@ -214,33 +192,6 @@ async fn completed_pod_whose_containers_run_is_not() {
     neighbour_goes(&bench, POOL).await;
     seconds(3_600).await;
     assert_eq!(bench.rows(POOL), ["1", "2"]);
-}
-
-/// `web-0` is gone, one row of it leaked, and after `down` seconds it is back and runs on another.
-async fn predecessor(interface: &str, down: u64) -> Bench {
-    let server = room();
-    put_row_on(&server, POOL, 1, "web-0", interface, 1);
-    let bench = Bench::start(server).await;
-    seconds(down).await;
-    // Its request can never be met by its status, so that rule 8 has no say.
-    let pod = reporting("web-0", 7).networks("default/net,default/other");
-    bench.put(pod.running());
-    put_row(&bench, 7, "web-0", 7);
-    bench
-}
-
-/// An ADD takes over a row with its interface, and may leave it as it was.
-#[tokio::test(start_paused = true)]
-async fn predecessors_row() {
-    for interface in ["", "net1"] {
-        let bench = predecessor(interface, 30).await;
-        if interface.is_empty() {
-            goes_in(&bench, POOL, "1", W - 30..=1_200).await;
-        }
-        seconds(3_600).await;
-        let held: &[&str] = if interface.is_empty() { &[] } else { &["1"] };
-        assert_eq!(bench.rows(POOL), [held, &["2", "7"]].concat());
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -268,23 +219,6 @@ async fn leftover_waits_longer_than_from_sweep_to_sweep() {
     let bench = Bench::with(server, config).await;
     goes_in(&bench, POOL, "1", 7_190..=7_900).await;
     assert_eq!(bench.rows(POOL), ["2", "9"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn mirror_pods() {
-    let server = room();
-    let _beat = live_node(&server, "node-1");
-    server.put(reporting("web-0", 1).mirror().running());
-    put_neighbour(&server, POOL);
-    let bench = Bench::start(server).await;
-    seconds(600).await;
-    // The mirror ends well, as far as anybody can see, and its kubelet may make it again.
-    Kubelet::new(&bench).complete_pod(NS, "web-0", "Succeeded");
-    seconds(3_600).await;
-    assert_eq!(bench.rows(POOL), ["1", "2", "200"], "it is there");
-    bench.end(["web-0", NEIGHBOUR]);
-    goes_in(&bench, POOL, "1", 595..=1_800).await;
-    assert_eq!(bench.rows(POOL), ["2"]);
 }
 
 /// A row without interface, which no ADD can take over, and its pod is back, not scheduled for an hour.

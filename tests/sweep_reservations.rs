@@ -39,14 +39,6 @@ async fn of_a_pod_that_is_gone() {
     assert_eq!(bench.reservations(), ["10.0.0.2"]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn of_a_live_pod_that_uses_another_address() {
-    let server = room();
-    reserve(&server, "10.0.0.9", "alive");
-    let bench = Bench::start(server).await;
-    left_in(&bench, &["10.0.0.2"], 600..=1_800).await;
-}
-
 /// Of those that cannot be read nobody knows whose they are: one that names no pod, one that says more than we know,
 /// and the same claimed.
 #[tokio::test(start_paused = true)]
@@ -87,18 +79,6 @@ async fn waits_longer_than_from_sweep_to_sweep() {
     let config = Config::default().with(|it| it.policy.leftover_grace = Duration::from_secs(7_200));
     let bench = Bench::with(server, config).await;
     left_in(&bench, &["10.0.0.2"], 7_200..=7_900).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn of_a_live_pod_that_does_not_tell_all() {
-    let server = room();
-    server.put(asking("quiet").running());
-    reserve(&server, "10.0.0.9", "quiet");
-    reserve(&server, "10.0.0.8", "gone");
-    let bench = Bench::start(server).await;
-    left_after(&bench, &["10.0.0.2", "10.0.0.9"], 600).await;
-    seconds(7_200).await;
-    assert_eq!(bench.reservations(), ["10.0.0.2", "10.0.0.9"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -224,20 +204,6 @@ async fn held_while_a_node_is_silent() {
     assert_eq!(bench.reservations(), ["10.0.0.2", "10.0.0.9"]);
     bench.delete("nodes", "", "node-9");
     left_after(&bench, &["10.0.0.2"], 900).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn pod_that_is_born_after_the_claim_gets_it_back() {
-    let server = room();
-    reserve(&server, "10.0.0.9", "web-9");
-    let bench = Bench::start(server).await;
-    let claim = bench.on(Match::patch(ORIP)).once();
-    let claim = claim.after(|server| async move {
-        server.put(second("web-9", 9));
-    });
-    seconds(3_600).await;
-    assert_eq!(claim.hits(), 1);
-    assert_eq!(podref(&bench, "10.0.0.9"), "default/web-9");
 }
 
 /// A wider range in the same network, in whose pool the sweep looks for 10.0.0.9 first.
