@@ -4,7 +4,6 @@
 //! fault rule, and is not in the request log. Watches see its writes like any other.
 
 use std::fmt;
-use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -188,24 +187,6 @@ impl Server {
             select: EventSelect::default(),
             window: Window::default(),
         }
-    }
-
-    /// Runs `hook` before every matching request is done; see [`RuleBuilder::before`].
-    pub fn before<F, Fut>(&self, matcher: Match, hook: F) -> Rule
-    where
-        F: Fn(Server) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = ()> + Send + 'static,
-    {
-        self.on(matcher).before(hook)
-    }
-
-    /// Runs `hook` after every matching request was done; see [`RuleBuilder::after`].
-    pub fn after<F, Fut>(&self, matcher: Match, hook: F) -> Rule
-    where
-        F: Fn(Server) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = ()> + Send + 'static,
-    {
-        self.on(matcher).after(hook)
     }
 
     /// Refuses matching requests with 403; see [`RuleBuilder::deny`].

@@ -7,7 +7,7 @@ use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{WatchEvent, WatchParams};
 use kube::{Api, ResourceExt};
-use testkit::{ChangeKind, Cut, Failure, Match, Server, fixtures};
+use testkit::{Failure, Match, Server, fixtures};
 use tokio::time::{Instant, timeout};
 
 const SOON: Duration = Duration::from_secs(1);
@@ -112,61 +112,4 @@ async fn watches_are_refused_by_proxies() {
         panic!("no refusal")
     };
     assert_eq!((status.code, &*status.reason), (410, "Expired"));
-}
-
-#[tokio::test(start_paused = true)]
-async fn cuts_end_open_streams_cleanly_or_not() {
-    let server = Server::new();
-    let mut stream = open(&server, WatchParams::default(), "1").await;
-    assert!(soon(&mut stream).await.is_empty());
-    server.cut_watches("nodes");
-    assert!(soon(&mut stream).await.is_empty());
-    server.cut_watches("pods");
-    assert_eq!(soon(&mut stream).await, ["end"]);
-    let mut stream = open(&server, WatchParams::default(), "1").await;
-    server.cut(Match::watch("pods"), Cut::Broken);
-    let lines = soon(&mut stream).await;
-    assert!(lines[0].starts_with("error"), "{lines:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn events_can_be_lost_doubled_and_delayed() {
-    let server = Server::new();
-    let watch = || Match::watch("pods");
-    let mut stream = open(&server, WatchParams::default(), "1").await;
-    put_pod(&server, "a");
-    assert_eq!(soon(&mut stream).await, ["ADDED a"]);
-
-    let deletion = server.on_events(watch()).kind(ChangeKind::Deleted);
-    let lost = deletion.name("a").lose();
-    server.delete("pods", "shop", "a");
-    put_pod(&server, "b");
-    assert_eq!(soon(&mut stream).await, ["ADDED b"]);
-    assert_eq!(lost.hits(), 1);
-
-    let doubled = server.on_events(watch()).once().duplicate();
-    put_pod(&server, "c");
-    assert_eq!(soon(&mut stream).await, ["ADDED c", "ADDED c"]);
-    doubled.remove();
-
-    let delay = Duration::from_secs(30);
-    server.on_events(watch()).name("d").delay(delay);
-    put_pod(&server, "d");
-    put_pod(&server, "e");
-    assert!(soon(&mut stream).await.is_empty());
-    tokio::time::sleep(Duration::from_secs(29)).await;
-    assert_eq!(soon(&mut stream).await, ["ADDED d", "ADDED e"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_held_stream_is_open_and_silent_until_released() {
-    let server = Server::new();
-    let mut stream = open(&server, WatchParams::default(), "1").await;
-    let hold = server.on_events(Match::watch("pods")).hold();
-    put_pod(&server, "a");
-    let quiet = timeout(Duration::from_secs(100), stream.next()).await;
-    assert!(quiet.is_err(), "no event and no bookmark");
-    hold.remove();
-    // The bookmark that was due meanwhile follows.
-    assert_eq!(soon(&mut stream).await, ["ADDED a", "BOOKMARK"]);
 }
