@@ -85,33 +85,6 @@ async fn each_right_denied_alone_is_named_alone(
 }
 
 #[tokio::test]
-async fn many_are_named_in_the_order_of_the_list() {
-    let server = Server::new();
-    server.deny(Match::reads("nodes"));
-    server.deny(Match::any().namespace("net"));
-    server.deny(Match::create("events.events.k8s.io"));
-    server.deny(Match::get("leases"));
-    assert_eq!(
-        asked(&server, Some("net"), false).await,
-        [
-            "get nodes at the cluster scope",
-            "list nodes at the cluster scope",
-            "watch nodes at the cluster scope",
-            "get ippools.whereabouts.cni.cncf.io in namespace net",
-            "list ippools.whereabouts.cni.cncf.io in namespace net",
-            "patch ippools.whereabouts.cni.cncf.io in namespace net",
-            "get overlappingrangeipreservations.whereabouts.cni.cncf.io in namespace net",
-            "list overlappingrangeipreservations.whereabouts.cni.cncf.io in namespace net",
-            "patch overlappingrangeipreservations.whereabouts.cni.cncf.io in namespace net",
-            "delete overlappingrangeipreservations.whereabouts.cni.cncf.io in namespace net",
-            "list nodeslicepools.whereabouts.cni.cncf.io in namespace net",
-            "create events.events.k8s.io in all namespaces",
-            "get leases.coordination.k8s.io ipgc in namespace ipgc-system",
-        ]
-    );
-}
-
-#[tokio::test]
 async fn rights_in_other_namespaces_than_the_one_of_the_pools_are_not_asked_for() {
     let server = Server::new();
     let elsewhere =

@@ -97,22 +97,6 @@ async fn a_network_without_a_status_entry_is_followed_by_the_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_pool_of_a_name_is_looked_at_unless_one_namespace_is_named() {
-    for (only, freed) in [(None, true), (Some("elsewhere"), false)] {
-        let config = Config::default().with(|it| it.pool_namespace = only.map(str::to_owned));
-        let bench = Bench::with(server(), config).await;
-        put_pool(&bench, &[(1, "web-0")]);
-        bench.put(fixtures::pool("elsewhere", RANGE));
-        run_pod(&bench, "web-0", 1);
-        settle().await;
-        bench.kubelet().terminate_pod(NS, "web-0").await;
-        sleep(Duration::from_mins(5)).await;
-        assert_eq!(bench.rows(POOL).is_empty(), freed, "{only:?}");
-        bench.stop().await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_slice_of_a_node_is_followed_through_its_node_slice_pool() {
     let server = Server::new();
     put_sliced(&server, "net");

@@ -42,12 +42,6 @@ fn definitions() -> Definitions {
     .into()
 }
 
-#[test]
-fn the_name_of_a_pool_fills_its_column() {
-    let key = key("d", "10.0.0.0-24");
-    assert_eq!(format!("{key:<15}|"), "d/10.0.0.0-24  |");
-}
-
 fn key(namespace: &str, name: &str) -> PoolKey {
     PoolKey {
         namespace: namespace.to_owned(),

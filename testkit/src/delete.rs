@@ -10,14 +10,6 @@ use crate::status::{Failure, json_response};
 use crate::store::{Key, Store};
 use crate::write::text;
 
-/// The result of a deletion.
-enum Outcome {
-    /// The object is gone.
-    Gone(Arc<Object>),
-    /// The object is being deleted and stays for now.
-    Pending(Arc<Object>),
-}
-
 /// The options of a deletion.
 #[derive(Default)]
 struct DeleteOptions {
@@ -90,45 +82,41 @@ impl ResourceCall<'_> {
             .cloned()
             .ok_or_else(|| Failure::not_found(self.resource, name))?;
         options.check(self, name, &existing)?;
-        let outcome = self.delete_one(&mut store, &key, &existing, &options);
+        let (object, is_gone) = self.delete_one(&mut store, &key, &existing, &options);
         drop(store);
-        Ok(match outcome {
-            Outcome::Pending(object) => self.object_response(200, &object),
-            // Only a few types show the deleted object; the others answer with a Status.
-            Outcome::Gone(object) if self.resource.is_pod() => self.object_response(200, &object),
-            Outcome::Gone(object) => {
-                let mut details = json!({ "name": name, "kind": self.resource.plural });
-                if !self.resource.group.is_empty() {
-                    details["group"] = self.resource.group.as_str().into();
-                }
-                details["uid"] = (&*object.uid).into();
-                json_response(
-                    200,
-                    &json!({
-                        "kind": "Status",
-                        "apiVersion": "v1",
-                        "metadata": {},
-                        "status": "Success",
-                        "details": details,
-                    }),
-                )
-            }
-        })
+        // Only a few types show the deleted object; the others answer with a Status.
+        if !is_gone || self.resource.is_pod() {
+            return Ok(self.object_response(200, &object));
+        }
+        let mut details =
+            json!({ "name": name, "kind": self.resource.plural, "uid": &*object.uid });
+        if !self.resource.group.is_empty() {
+            details["group"] = self.resource.group.as_str().into();
+        }
+        let status = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Success",
+            "details": details,
+        });
+        Ok(json_response(200, &status))
     }
 
+    /// The last state of the object, and whether the object is gone.
     fn delete_one(
         &self,
         store: &mut Store,
         key: &Key,
         existing: &Arc<Object>,
         options: &DeleteOptions,
-    ) -> Outcome {
+    ) -> (Arc<Object>, bool) {
         if self.resource.is_pod() {
             let mut pod = existing.to_value(&self.type_meta);
             let grace = pod_grace(&pod, options);
             let is_marked = pod["metadata"].get("deletionTimestamp").is_some();
             if is_marked && grace > 0 {
-                return Outcome::Pending(Arc::clone(existing));
+                return (Arc::clone(existing), false);
             }
             // Also an immediate deletion is written down first: watches see it with grace 0.
             let metadata = &mut pod["metadata"];
@@ -138,11 +126,11 @@ impl ResourceCall<'_> {
                 Object::new(self.resource, &pod, revision)
             });
             if grace > 0 {
-                return Outcome::Pending(marked);
+                return (marked, false);
             }
         }
         let gone = store.remove(self.table, key, self.by());
-        Outcome::Gone(gone.unwrap_or_else(|| Arc::clone(existing)))
+        (gone.unwrap_or_else(|| Arc::clone(existing)), true)
     }
 }
 

@@ -89,11 +89,6 @@ impl Match {
         Self::verbs(&[Verb::Create], resource)
     }
 
-    /// Replacements (PUT).
-    pub fn update(resource: &str) -> Self {
-        Self::verbs(&[Verb::Update], resource)
-    }
-
     /// Patches.
     pub fn patch(resource: &str) -> Self {
         Self::verbs(&[Verb::Patch], resource)
