@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde::Deserialize;
+use serde_json::Value;
 
 use crate::Result;
 
@@ -26,8 +26,7 @@ pub struct AuditLog {
 pub struct Mark(u64);
 
 /// One request.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
-#[serde(from = "Line")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The server's id of the request.
     pub id: String,
@@ -52,7 +51,7 @@ pub struct Request {
     /// When it was answered, RFC 3339; of a watch, when it began or ended.
     pub answered: String,
     /// The body of the request, where the policy keeps it: patches of pools, on servers that tell accounts.
-    pub body: serde_json::Value,
+    pub body: Value,
 }
 
 impl AuditLog {
@@ -99,8 +98,7 @@ impl AuditLog {
         let mut requests = Vec::new();
         for line in String::from_utf8_lossy(&text[first..whole]).lines() {
             if wanted(line) {
-                let request = serde_json::from_str(line);
-                requests.push(request?);
+                requests.push(Request::of(&serde_json::from_str(line)?));
             }
         }
         let read = u64::try_from(whole).unwrap_or_default();
@@ -108,76 +106,32 @@ impl AuditLog {
     }
 }
 
-/// The parts of the server's line that count.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Line {
-    #[serde(rename = "auditID")]
-    audit_id: String,
-    #[serde(rename = "requestURI")]
-    request_uri: String,
-    verb: String,
-    #[serde(default)]
-    user: User,
-    #[serde(default)]
-    user_agent: String,
-    #[serde(default)]
-    object_ref: ObjectRef,
-    #[serde(default)]
-    response_status: Status,
-    #[serde(default)]
-    request_received_timestamp: String,
-    #[serde(default)]
-    stage_timestamp: String,
-    #[serde(default)]
-    request_object: serde_json::Value,
-}
-
-#[derive(Default, Deserialize)]
-struct User {
-    #[serde(default)]
-    username: String,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ObjectRef {
-    resource: String,
-    subresource: String,
-    namespace: String,
-    name: String,
-}
-
-#[derive(Default, Deserialize)]
-struct Status {
-    #[serde(default)]
-    code: u16,
-}
-
-impl From<Line> for Request {
-    fn from(line: Line) -> Self {
-        let ObjectRef {
-            mut resource,
-            subresource,
-            namespace,
-            name,
-        } = line.object_ref;
+impl Request {
+    /// From the server's line; what is not in it is empty.
+    fn of(line: &Value) -> Self {
+        let text = |at: &str| {
+            let text = line.pointer(at).and_then(Value::as_str);
+            text.unwrap_or_default().to_owned()
+        };
+        let mut resource = text("/objectRef/resource");
+        let subresource = text("/objectRef/subresource");
         if !subresource.is_empty() {
             resource = format!("{resource}/{subresource}");
         }
+        let code = line.pointer("/responseStatus/code").and_then(Value::as_u64);
         Self {
-            id: line.audit_id,
-            user: line.user.username,
-            user_agent: line.user_agent,
-            verb: line.verb,
+            id: text("/auditID"),
+            user: text("/user/username"),
+            user_agent: text("/userAgent"),
+            verb: text("/verb"),
             resource,
-            namespace,
-            name,
-            code: line.response_status.code,
-            uri: line.request_uri,
-            received: line.request_received_timestamp,
-            answered: line.stage_timestamp,
-            body: line.request_object,
+            namespace: text("/objectRef/namespace"),
+            name: text("/objectRef/name"),
+            code: code.and_then(|code| code.try_into().ok()).unwrap_or(0),
+            uri: text("/requestURI"),
+            received: text("/requestReceivedTimestamp"),
+            answered: text("/stageTimestamp"),
+            body: line["requestObject"].clone(),
         }
     }
 }

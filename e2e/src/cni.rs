@@ -8,7 +8,6 @@
 use std::{net::IpAddr, path::PathBuf, process::Stdio, time::Duration};
 
 use rand::RngExt as _;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt as _, process::Command};
 
@@ -127,11 +126,6 @@ impl Cni {
         })
     }
 
-    /// The flat file, for NADs that are read by upstream's own programs.
-    pub fn flat_file(&self) -> &std::path::Path {
-        &self.flat_file
-    }
-
     /// The last lines of the plugin's log, for messages.
     pub fn log_tail(&self) -> String {
         process::tail(&self.log, 40)
@@ -144,25 +138,14 @@ impl Cni {
         sandbox: &Sandbox,
         interface: &str,
     ) -> Result<Vec<IpAddr>> {
-        #[derive(Deserialize)]
-        struct Answer {
-            #[serde(default)]
-            ips: Vec<Ip>,
-        }
-        #[derive(Deserialize)]
-        struct Ip {
-            address: String,
-        }
         let text = self.call("ADD", network, sandbox, interface).await?;
-        let answer: Answer = serde_json::from_str(&text)?;
-        answer
-            .ips
-            .iter()
-            .map(|ip| {
-                let address = ip.address.split('/').next().unwrap_or_default();
-                Ok(address.parse()?)
-            })
-            .collect()
+        let answer: Value = serde_json::from_str(&text)?;
+        let ips = answer["ips"].as_array().into_iter().flatten();
+        ips.map(|ip| {
+            let address = ip["address"].as_str().unwrap_or_default();
+            Ok(address.split('/').next().unwrap_or_default().parse()?)
+        })
+        .collect()
     }
 
     /// DEL. Succeeds even when the plugin could not reach the server, as upstream has it.

@@ -303,11 +303,6 @@ impl ControlPlane {
         lock(&self.etcd).clone()
     }
 
-    /// The controller manager's process, if it was asked for.
-    pub fn controller_manager(&self) -> Option<&Process> {
-        self.controller_manager.as_ref()
-    }
-
     /// Starts the API server again, on the same port and data, after a test killed or stopped it.
     pub async fn restart_api_server(&self) -> Result<()> {
         self.api_server().stop(GRACE).await?;

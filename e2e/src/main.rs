@@ -1,7 +1,6 @@
 //! Builds the tools, brings up clusters for work by hand, measures.
 
 use clap::{Parser, Subcommand};
-use e2e::{Result, tools::Tool};
 
 /// Real servers for the tests of ipgc.
 #[derive(Parser)]
@@ -13,7 +12,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Find or build every tool and print where it is
+    /// Build every tool that tests need and that is not there yet
     Tools,
     /// Bring up a cluster with real nodes, print its kubeconfig, and keep it until Ctrl-C
     Up(e2e::up::Up),
@@ -28,7 +27,7 @@ enum Command {
 #[tokio::main]
 async fn main() -> std::process::ExitCode {
     let result = match Arguments::parse().command {
-        Command::Tools => tools().await,
+        Command::Tools => e2e::tools::build_missing(true).await,
         Command::Up(up) => e2e::up::up(&up).await,
         Command::Wire(args) => e2e::wire::run(args).await,
         Command::Overload(args) => e2e::wire::overload::run(args).await,
@@ -45,29 +44,4 @@ async fn main() -> std::process::ExitCode {
             std::process::ExitCode::FAILURE
         }
     }
-}
-
-async fn tools() -> Result<()> {
-    e2e::tools::build_missing(true).await?;
-    for tool in Tool::ALL {
-        let Some(path) = tool.locate()? else {
-            println!(
-                "{:<24} {:<9} built when it is needed",
-                tool.name(),
-                tool.version()?
-            );
-            continue;
-        };
-        let built = path.starts_with(e2e::tools::cache()?);
-        let version = if built {
-            tool.version()?
-        } else {
-            "found".into()
-        };
-        println!("{:<24} {version:<9} {}", tool.name(), path.display());
-    }
-    for file in e2e::tools::crd_files().await? {
-        println!("{:<24} {:<9} {}", "CRD", "", file.display());
-    }
-    Ok(())
 }

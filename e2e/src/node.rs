@@ -65,7 +65,7 @@ pub struct Tier {
     // The order matters: the field that is dropped first ends first.
     nodes: Vec<Arc<Machine>>,
     hub: Hub,
-    scheduler: Process,
+    _scheduler: Process,
     plane: ControlPlane,
 }
 
@@ -101,7 +101,7 @@ impl Tier {
         let mut tier = Self {
             nodes: Vec::new(),
             hub,
-            scheduler,
+            _scheduler: scheduler,
             plane,
         };
         let images = [tier.pause_archive().await?];
@@ -132,11 +132,6 @@ impl Tier {
         &self.nodes
     }
 
-    /// The scheduler's process.
-    pub fn scheduler(&self) -> &Process {
-        &self.scheduler
-    }
-
     async fn pause_archive(&self) -> Result<PathBuf> {
         let program = image::pause(self.plane.dir()).await?;
         let target = self.plane.dir().join("pause.tar");
@@ -152,24 +147,6 @@ impl Tier {
             node.import(&target).await?;
         }
         Ok(())
-    }
-
-    /// Ends everything in order.
-    pub async fn stop(self) -> Result<()> {
-        let Self {
-            nodes,
-            hub,
-            scheduler,
-            plane,
-        } = self;
-        for node in &nodes {
-            node.power_off().await?;
-        }
-        drop(nodes);
-        hub.namespaces().end()?;
-        drop(hub);
-        drop(scheduler);
-        plane.stop().await
     }
 }
 

@@ -130,6 +130,24 @@ pub fn clean(mut command: Command) -> Command {
     command
 }
 
+/// Waits until the authorizer, which learns of new bindings by a watch, misses just these rights.
+pub async fn until_missing(
+    account: &Access,
+    config: &ipgc::config::Config,
+    rights: &[&str],
+) -> Result<()> {
+    let client = &account.client("rights").await?;
+    let missing = || async move {
+        let missing = ipgc::access::missing(client, config.rights()).await;
+        Ok(missing.map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>()))
+    };
+    let what = "the bindings to count";
+    let waited = wait::until_state(what, wait::PATIENCE, missing, |missing| {
+        missing.as_ref().is_ok_and(|missing| missing == rights)
+    });
+    waited.await.map(drop)
+}
+
 /// `ipgc run` as a process of its own. It ends with the test.
 #[derive(Debug)]
 pub struct Ipgc(Process);

@@ -4,7 +4,7 @@
 //! with all containers terminated, a forced one goes away while its phase still says Running, and the pod
 //! garbage collector writes phase Failed and leaves the containers running. Nothing here touches a pool.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
 use kube::{
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::{
     Namespace, Result,
     cluster::create,
-    wait::{self, PATIENCE, Probe},
+    wait::{self, PATIENCE},
 };
 
 /// The annotation in which multus reports addresses, once all interfaces are up.
@@ -210,7 +210,7 @@ impl Namespace {
         self.delete_pod(name, None).await?;
         let pod = self.finish_pod(name, end).await?;
         self.delete_by(name, Some(0), pod.uid()).await?;
-        self.pod_gone(name).await
+        self.pod_gone(name, PATIENCE).await
     }
 
     async fn delete_by(&self, name: &str, grace: Option<u32>, uid: Option<String>) -> Result<()> {
@@ -228,16 +228,20 @@ impl Namespace {
     }
 
     /// Waits until no pod of this name is there.
-    pub async fn pod_gone(&self, name: &str) -> Result<()> {
-        let api = &self.pods();
-        wait::until(&format!("pod {name} to be gone"), PATIENCE, || async move {
-            let pod = api.get_opt(name).await?;
-            Ok(match pod {
-                None => Probe::Done(()),
-                Some(pod) => Probe::NotYet(format!("{:?} {:?}", pod.metadata, pod.status)),
-            })
+    pub async fn pod_gone(&self, name: &str, deadline: Duration) -> Result<()> {
+        let what = format!("{}/{name} to be gone", self.name);
+        let pods = &self.pods();
+        // Phase and end of a pod that is there: its status alone fills a screen.
+        let read = || async move {
+            let pod = pods.get_opt(name).await?;
+            let phase = |pod: Pod| (pod.status?.phase, pod.metadata.deletion_timestamp).into();
+            Ok(pod.map(phase))
+        };
+        wait::until_state(&what, deadline, read, |pod: &Option<Option<_>>| {
+            pod.is_none()
         })
-        .await
+        .await?;
+        Ok(())
     }
 
     /// The pods of this namespace.

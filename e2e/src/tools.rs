@@ -59,14 +59,8 @@ impl Tool {
         self.recipe().name
     }
 
-    /// The version that go.mod pins, with its `v`.
-    pub fn version(self) -> Result<String> {
-        let recipe = self.recipe();
-        Pins::read(&recipe.folder)?.version(recipe.module)
-    }
-
     /// Where the tool is, if it needs no build.
-    pub fn locate(self) -> Result<Option<PathBuf>> {
+    fn locate(self) -> Result<Option<PathBuf>> {
         let recipe = self.recipe();
         if recipe.in_assets
             && let Some(assets) = env::var_os("KUBEBUILDER_ASSETS").filter(|v| !v.is_empty())

@@ -184,10 +184,16 @@ async fn end_all(
     let peak = meter.peak()?;
     let cpu = meter.cpu()?.saturating_sub(cpu);
     let server_cpu = stage.api_server().cpu()?.saturating_sub(server_cpu);
-    let counted = collector.stop().await?;
+    let log = collector.stop().await?;
     let mut oldest_proof = Duration::ZERO;
     if population.reservations {
-        oldest_proof = Duration::from_millis(counted.counted("longest_proof_age_ms")?);
+        let mut counted = log
+            .split("counted name=\"longest_proof_age_ms\" value=")
+            .skip(1);
+        let value = counted
+            .next()
+            .and_then(|rest| rest.split_whitespace().next());
+        oldest_proof = Duration::from_millis(value.unwrap_or_default().parse()?);
     }
     Ok(Seen {
         begun,

@@ -22,8 +22,7 @@ use crate::{
     access::Access,
     audit::{AuditLog, Mark},
     node::install::NAMESPACE,
-    ours::Ipgc,
-    wait::{self, PATIENCE, Probe},
+    ours::{Ipgc, until_missing},
 };
 
 /// How often ipgc's log is looked at.
@@ -56,19 +55,11 @@ impl Servers {
         let cluster = Cluster::of(&plane).await?;
         cluster.apply_manifests().await?;
         let account = plane.service_account(NAMESPACE, "ipgc").await?;
-        let client = &account.client("rights").await?;
-        wait::until("the manifests' rights", PATIENCE, || async move {
-            let config = ipgc::config::Config {
-                lease_namespace: Some(NAMESPACE.to_owned()),
-                ..Default::default()
-            };
-            let missing = ipgc::access::missing(client, config.rights()).await;
-            Ok(match missing {
-                Ok(missing) if missing.is_empty() => Probe::Done(()),
-                other => Probe::NotYet(format!("{other:?}")),
-            })
-        })
-        .await?;
+        let config = ipgc::config::Config {
+            lease_namespace: Some(NAMESPACE.to_owned()),
+            ..Default::default()
+        };
+        until_missing(&account, &config, &[]).await?;
         Ok(Self {
             plane,
             cluster,
@@ -172,19 +163,6 @@ impl Stage {
     }
 }
 
-/// The counters of ipgc at the end of its run.
-pub struct Counted(String);
-
-impl Counted {
-    /// A counter. Those that never counted are not told of, and an error here.
-    pub fn counted(&self, name: &str) -> Result<u64> {
-        let words = format!("counted name=\"{name}\" value=");
-        let value = self.0.split(&words).nth(1).unwrap_or_default();
-        let value = value.split_whitespace().next().unwrap_or_default();
-        Ok(value.parse()?)
-    }
-}
-
 /// A running `ipgc`.
 pub struct Collector {
     process: Ipgc,
@@ -274,11 +252,11 @@ impl Collector {
         freed.map_err(|error| self.late(&format!("free all: {error}")))
     }
 
-    /// Ends it in order.
-    pub async fn stop(self) -> Result<Counted> {
+    /// Ends it in order, and returns the end of its log, which has all counters.
+    pub async fn stop(self) -> Result<String> {
         let (status, _, log) = self.process.terminate(STOP).await?;
         if status.success() {
-            return Ok(Counted(log));
+            return Ok(log);
         }
         Err(Error::Command {
             what: "ipgc run".into(),

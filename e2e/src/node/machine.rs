@@ -357,27 +357,19 @@ impl Machine {
     /// Waits until the API has the node as Ready.
     pub async fn ready(&self, plane: &ControlPlane) -> Result<()> {
         let api: &Api<Node> = &Api::all(plane.admin().await?);
-        let waited = wait::until(
-            &format!("{} to be Ready", self.name),
-            START,
-            || async move {
-                self.still_up()?;
-                let node = api.get_opt(&self.name).await?;
-                let conditions = node
-                    .and_then(|node| node.status?.conditions)
-                    .unwrap_or_default();
-                let ready = conditions
-                    .iter()
-                    .any(|condition| condition.type_ == "Ready" && condition.status == "True");
-                Ok(if ready {
-                    Probe::Done(())
-                } else {
-                    let message = conditions.into_iter().find(|c| c.type_ == "Ready");
-                    Probe::NotYet(format!("{message:?}"))
-                })
-            },
-        )
+        let condition = || async move {
+            self.still_up()?;
+            let status = api.get_opt(&self.name).await?.and_then(|node| node.status);
+            let mut conditions = status.and_then(|it| it.conditions).unwrap_or_default();
+            conditions.retain(|condition| condition.type_ == "Ready");
+            Ok(conditions.pop())
+        };
+        let what = format!("{} to be Ready", self.name);
+        let waited = wait::until_state(&what, START, condition, |condition| {
+            condition.as_ref().is_some_and(|it| it.status == "True")
+        })
         .await;
+        let waited = waited.map(drop);
         waited.map_err(|error| match lock(&self.kubelet).as_ref() {
             Some(kubelet) => kubelet.start_error(error.to_string()),
             None => error,

@@ -222,16 +222,6 @@ pub struct Inside {
 }
 
 impl Inside {
-    /// Its id, outside of the namespaces.
-    pub fn id(&self) -> u32 {
-        self.pid
-    }
-
-    /// Its log.
-    pub fn log(&self) -> &Path {
-        self.process.log()
-    }
-
     /// An error with the end of its log, if it has ended by itself.
     pub fn still_up(&self) -> Result<()> {
         self.process.still_up()
@@ -244,19 +234,10 @@ impl Inside {
 
     /// Ends it at once, and waits for that. Processes that it started live on.
     pub async fn kill(&self) -> Result<()> {
-        self.end_by(Signal::KILL).await
-    }
-
-    /// Asks it to end, and waits for that.
-    pub async fn terminate(&self) -> Result<()> {
-        self.end_by(Signal::TERM).await
-    }
-
-    async fn end_by(&self, by: Signal) -> Result<()> {
         if self.process.exited()?.is_some() {
             return Ok(());
         }
-        signal(self.pid, by)?;
+        signal(self.pid, Signal::KILL)?;
         let ended = || async { Ok(self.process.exited()?.is_some()) };
         wait::until_state(&format!("{} to end", self.name), END, ended, |ended| *ended).await?;
         Ok(())

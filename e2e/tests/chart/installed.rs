@@ -6,6 +6,7 @@ use e2e::{
     Result,
     cluster::{Cluster, create},
     ours::workspace,
+    wait,
 };
 use k8s_openapi::api::{authorization::v1::SubjectAccessReview, core::v1::Pod};
 use kube::api::{Api, Patch, PatchParams};
@@ -14,6 +15,7 @@ use serde_json::json;
 use crate::{chart, helm, said};
 
 /// A cluster, and helm's way to it.
+#[derive(Clone)]
 struct Site {
     cluster: Cluster,
     home: PathBuf,
@@ -78,33 +80,19 @@ impl Site {
     }
 
     /// `helm test`, with the kubelet's part done: the audit's pod ends in this phase.
-    fn test(&self, release: &str, phase: &str) -> Output {
-        let args = ["test", release, "-n", release, "--timeout", "60s"];
-        let ended = async {
-            let pods: Api<Pod> = Api::namespaced(self.cluster.client().clone(), release);
-            let name = format!("{release}-audit");
-            loop {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                if pods.get_opt(&name).await.unwrap().is_some() {
-                    let status = json!({"status": {"phase": phase}});
-                    let status = Patch::Merge(status);
-                    break pods
-                        .patch_status(&name, &PatchParams::default(), &status)
-                        .await
-                        .unwrap();
-                }
-            }
-        };
-        tokio::task::block_in_place(|| {
-            let runtime = tokio::runtime::Handle::current();
-            std::thread::scope(|scope| {
-                let helm = scope.spawn(|| self.run_helm(&args));
-                runtime
-                    .block_on(async { tokio::time::timeout(Duration::from_secs(60), ended).await })
-                    .unwrap();
-                helm.join().unwrap()
-            })
-        })
+    async fn test(&self, release: &str, phase: &str) -> Result<Output> {
+        let pods: Api<Pod> = Api::namespaced(self.cluster.client().clone(), release);
+        let (site, release) = (self.clone(), release.to_owned());
+        let name = format!("{release}-audit");
+        let test = tokio::task::spawn_blocking(move || {
+            site.run_helm(&["test", &release, "-n", &release, "--timeout", "60s"])
+        });
+        let there = || async { Ok(pods.get_opt(&name).await?.is_some()) };
+        wait::until_state("the audit's pod", Duration::from_secs(60), there, |it| *it).await?;
+        let status = Patch::Merge(json!({"status": {"phase": phase}}));
+        pods.patch_status(&name, &PatchParams::default(), &status)
+            .await?;
+        Ok(test.await?)
     }
 }
 
@@ -147,7 +135,7 @@ async fn a_release_begins_dry_becomes_real_and_leaves_nothing() -> Result<()> {
         .collect();
     assert_eq!(kinds.len(), 10, "{made:#?}");
     for (phase, passes) in [("Succeeded", true), ("Failed", false)] {
-        let output = site.test(one, phase);
+        let output = site.test(one, phase).await?;
         assert_eq!(output.status.success(), passes, "{output:?}");
     }
     site.helm(&["uninstall", one, "-n", one]);

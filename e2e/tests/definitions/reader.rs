@@ -1,11 +1,6 @@
 //! The program that reads definitions by whereabouts' own code: asked by lines, it answers by lines.
 
-use std::{
-    fs,
-    io::{BufRead as _, BufReader, Write as _},
-    process::Stdio,
-    thread,
-};
+use std::fs;
 
 use e2e::{Result, process, tools::Tool};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -72,30 +67,14 @@ pub fn ask<A: DeserializeOwned>(questions: &[Question]) -> Result<Vec<A>> {
         lines.push(b'\n');
     }
     // Configurations name files, and these are looked for where it runs.
-    let folder = std::env::temp_dir().join(format!("ipgc-definitions-{}", std::process::id()));
-    let folder = folder.join(format!("{:?}", thread::current().id()));
+    let folder = std::env::temp_dir().join(e2e::cluster::unique("definitions"));
     fs::create_dir_all(&folder)?;
-    let mut command = process::tied(Tool::Definitions.path_blocking()?);
-    let command = command
-        .current_dir(&folder)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped());
-    let mut child = command.spawn()?;
-    let mut input = child.stdin.take().expect("it is piped");
-    let output = child.stdout.take().expect("it is piped");
-    // Both pipes are small.
-    let asking = thread::spawn(move || input.write_all(&lines));
-    let mut answers = Vec::new();
-    for line in BufReader::new(output).lines() {
-        let line = line?;
-        answers.push(serde_json::from_str(&line)?);
-    }
-    asking.join().expect("it does not panic")?;
-    let status = child.wait()?;
+    let asked = folder.join("questions");
+    fs::write(&asked, lines)?;
+    let mut reader = process::tied(Tool::Definitions.path_blocking()?);
+    let reader = reader.current_dir(&folder).stdin(fs::File::open(asked)?);
+    let answers = process::said(reader)?;
     fs::remove_dir_all(&folder)?;
-    assert!(
-        status.success(),
-        "the reader of definitions failed: {status}"
-    );
-    Ok(answers)
+    let answers = answers.lines().map(|line| Ok(serde_json::from_str(line)?));
+    answers.collect()
 }

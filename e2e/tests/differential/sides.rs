@@ -8,6 +8,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use e2e::{
     Cluster, ControlPlane, Error, Options, Result,
+    audit::{Mark, Request},
     cluster::create,
     control_plane::ADMIN,
     node::install::{ACCOUNT, NAMESPACE},
@@ -209,14 +210,12 @@ fn reconciler<'s>(
         };
         let namespace = &replica.namespace;
         let upstream = Upstream::reconciler(user, plane, namespace, schedule).await?;
-        wait::until("a pass of the reconciler", PASS, || async {
+        let log = || async {
             upstream.still_up()?;
-            let log = upstream.log()?;
-            Ok(if log.contains(word) {
-                Probe::Done(())
-            } else {
-                Probe::NotYet(log)
-            })
+            upstream.log()
+        };
+        wait::until_state("a pass of the reconciler", PASS, log, |log| {
+            log.contains(word)
         })
         .await?;
         let seen = watched.settle(UPSTREAM_HOLD).await?;
@@ -355,22 +354,18 @@ impl<'s> Watched<'s> {
 }
 
 /// Waits until the server has refused a GET of a pod to this user.
-async fn was_refused(plane: &ControlPlane, mark: e2e::audit::Mark, user: &str) -> Result<()> {
+async fn was_refused(plane: &ControlPlane, mark: Mark, user: &str) -> Result<()> {
     let audit = plane.audit();
     let what = format!("a GET of a pod to be refused to {user}");
-    wait::until(&what, wait::PATIENCE, || async {
-        let asked = audit.since(mark)?;
-        let refused = asked.iter().any(|asked| {
+    let read = || async { audit.since(mark) };
+    let refused = |asked: &Vec<Request>| {
+        asked.iter().any(|asked| {
             let get = (asked.verb.as_str(), asked.resource.as_str()) == ("get", "pods");
             get && asked.user == user && asked.code == 403
-        });
-        Ok(if refused {
-            Probe::Done(())
-        } else {
-            Probe::NotYet("there was none".into())
         })
-    })
-    .await
+    };
+    wait::until_state(&what, wait::PATIENCE, read, refused).await?;
+    Ok(())
 }
 
 fn upstreams_user(setting: Setting) -> &'static str {

@@ -47,7 +47,7 @@ pub async fn graceful_delete_leaves_nothing_to_do(stage: Arc<Stage>) -> Result<(
         scene.delete(name, None).await?;
     }
     for name in &names {
-        scene.gone(name, PATIENCE).await?;
+        scene.namespace.pod_gone(name, PATIENCE).await?;
     }
     for address in addresses {
         scene.silent(address).await?;
@@ -317,7 +317,10 @@ pub async fn deleted_while_it_is_set_up(stage: Arc<Stage>) -> Result<()> {
     scene.delete("web", None).await?;
     node.kill_kubelet().await?;
     node.start_kubelet().await?;
-    scene.gone("web", LOST_DEL * 3 + PATIENCE).await?;
+    scene
+        .namespace
+        .pod_gone("web", LOST_DEL * 3 + PATIENCE)
+        .await?;
     let gone = Instant::now();
     let holders = stage.detector.holders(address);
     assert_eq!(holders.len(), 1, "nothing was left that could be harmed");

@@ -22,7 +22,10 @@ pub async fn default_network_by_whereabouts(stage: Arc<Stage>) -> Result<()> {
     let second = scene.run(&wanted("goes")).await?;
     network.lose()?;
     scene.delete("goes", None).await?;
-    scene.gone("goes", LOST_DEL + PATIENCE).await?;
+    scene
+        .namespace
+        .pod_gone("goes", LOST_DEL + PATIENCE)
+        .await?;
     // Its own row, and not the one of the pod that lives.
     let rows = || scene.rows();
     let only_first =
@@ -99,7 +102,10 @@ pub async fn dual_stack_goes_in_both_families(stage: Arc<Stage>) -> Result<()> {
     assert_eq!(scene.reservations().await?.len(), 2);
     network.lose()?;
     scene.delete("web", None).await?;
-    scene.gone("web", LOST_DEL * 2 + PATIENCE).await?;
+    scene
+        .namespace
+        .pod_gone("web", LOST_DEL * 2 + PATIENCE)
+        .await?;
     // The pod has two rows, so what is waited for on behalf of an earlier bearer of its name is longer.
     scene
         .ends_clean(YOUNG + Duration::from_secs(60) + PATIENCE)
@@ -123,7 +129,10 @@ pub async fn attachment_deleted_before_its_pod(stage: Arc<Stage>) -> Result<()> 
         .kubectl(&["delete", "network-attachment-definitions", "net-a"])
         .await?;
     scene.delete("web", None).await?;
-    scene.gone("web", LOST_DEL * 2 + PATIENCE).await?;
+    scene
+        .namespace
+        .pod_gone("web", LOST_DEL * 2 + PATIENCE)
+        .await?;
     // By the next sweep at the latest, which comes within five minutes and a little.
     scene.ends_clean(SWEEP + PATIENCE).await?;
     assert_eq!(scene.freed().await?, addresses);
@@ -213,7 +222,7 @@ pub async fn interface_plugged_into_a_running_pod(stage: Arc<Stage>) -> Result<(
     e2e::wait::holds_for("the row that nobody reports", LEASE, rows, both).await?;
     network.mend()?;
     scene.delete("stays", None).await?;
-    scene.gone("stays", PATIENCE).await?;
+    scene.namespace.pod_gone("stays", PATIENCE).await?;
     scene.ends_clean(witnessed(2) + LEASE + PATIENCE).await?;
     assert_eq!(scene.freed().await?.last(), Some(&plugged));
     Ok(())

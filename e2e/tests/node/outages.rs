@@ -35,7 +35,7 @@ async fn held(stage: &Arc<Stage>, prefix: &str, range: &str) -> Result<(Scene, I
     let address = addresses[0];
     node.kill_kubelet().await?;
     scene.delete("web", Some(0)).await?;
-    scene.gone("web", PATIENCE).await?;
+    scene.namespace.pod_gone("web", PATIENCE).await?;
     let both = || async { Ok((scene.rows().await?, stage.detector.holders(address))) };
     let as_before = |(rows, holders): &(Vec<(IpAddr, _)>, Vec<_>)| {
         rows.iter().map(|row| row.0).eq([address]) && holders.len() == 1
@@ -126,7 +126,7 @@ pub async fn dead_node_is_removed(stage: Arc<Stage>) -> Result<()> {
     delete_object(&stage, node).await?;
     let deleted = Instant::now();
     // Pods of nodes that are gone are collected after 40 seconds, in rounds of 20.
-    scene.gone("web", PATIENCE * 2).await?;
+    scene.namespace.pod_gone("web", PATIENCE * 2).await?;
     scene.keeps_rows(("web", 1), deleted, witnessed(1)).await?;
     scene.ends_clean(witnessed(1) + PATIENCE * 4).await?;
     assert_eq!(scene.freed().await?, addresses);

@@ -11,7 +11,7 @@ use e2e::{
     cluster::{create, unique},
     node::{Machine, WHEREABOUTS_KUBECONFIG, detector::Holding},
     pools::{self, Row},
-    wait::{self, Probe},
+    wait,
 };
 use ipgc::core::address::{Offset, Range};
 use k8s_openapi::api::{
@@ -69,9 +69,9 @@ impl Scene {
     pub async fn new(stage: &Arc<Stage>, prefix: &str) -> Result<Self> {
         let namespace = stage.cluster.namespace(prefix).await?;
         let accounts: &Api<ServiceAccount> = &namespace.api();
-        wait::until("the default service account", PATIENCE, || async move {
-            let found = accounts.get_opt("default").await?;
-            Ok(found.map_or_else(|| Probe::NotYet("not there".into()), |_| Probe::Done(())))
+        let found = || async move { Ok(accounts.get_opt("default").await?.is_some()) };
+        wait::until_state("the default service account", PATIENCE, found, |found| {
+            *found
         })
         .await?;
         Ok(Self {
@@ -171,15 +171,14 @@ impl Scene {
     pub async fn running(&self, name: &str) -> Result<()> {
         let pods = &self.namespace.pods();
         let what = format!("{}/{name} to run", self.namespace.name);
-        wait::until(&what, PATIENCE, || async move {
-            let pod = pods.get_opt(name).await?;
-            Ok(if pod.as_ref().is_some_and(is_ready) {
-                Probe::Done(())
-            } else {
-                Probe::NotYet(format!("{:?}", pod.and_then(|pod| pod.status)))
-            })
-        })
-        .await
+        let read = || async move {
+            Ok(pods
+                .get_opt(name)
+                .await?
+                .map(|pod| (is_ready(&pod), pod.status)))
+        };
+        wait::until_state(&what, PATIENCE, read, |pod| matches!(pod, Some((true, _)))).await?;
+        Ok(())
     }
 
     /// Waits until some namespace of a pod has the address.
@@ -213,24 +212,6 @@ impl Scene {
         };
         self.namespace.pods().delete(name, &parameters).await?;
         Ok(())
-    }
-
-    /// Waits until a pod is gone.
-    pub async fn gone(&self, name: &str, deadline: Duration) -> Result<()> {
-        let pods = &self.namespace.pods();
-        let what = format!("{}/{name} to be gone", self.namespace.name);
-        wait::until(&what, deadline, || async move {
-            let pod = pods.get_opt(name).await?;
-            Ok(match pod {
-                None => Probe::Done(()),
-                // Its status alone fills a screen.
-                Some(pod) => {
-                    let phase = pod.status.and_then(|status| status.phase);
-                    Probe::NotYet(format!("{phase:?} {:?}", pod.metadata.deletion_timestamp))
-                }
-            })
-        })
-        .await
     }
 
     /// The rows of this scenario's pods in all pools, with their addresses.

@@ -1,38 +1,15 @@
 //! The rights of `ipgc run`, as RBAC grants them: a missing right is named before anything starts.
 
 use e2e::{
-    Cluster, ControlPlane, Namespace, Result,
-    access::Access,
-    cluster::unique,
-    control_plane::Options,
-    wait::{self, Probe},
+    Cluster, ControlPlane, Namespace, Result, access::Access, cluster::unique,
+    control_plane::Options, ours::until_missing,
 };
-use ipgc::{
-    access::{Right, missing},
-    config::Config,
-};
+use ipgc::config::Config;
 
 use crate::binary::{applied, ipgc, run, terminated};
 
 /// Without rights on a Lease.
 const ALONE: &str = "--leader-elect=false";
-
-fn lines(rights: &[Right]) -> Vec<String> {
-    rights.iter().map(Right::to_string).collect()
-}
-
-/// Waits until the authorizer, which learns of new bindings by a watch, misses just these rights.
-pub async fn until_missing(account: &Access, config: &Config, rights: &[&str]) -> Result<()> {
-    let client = &account.client("rights").await?;
-    wait::until("the bindings to count", wait::PATIENCE, || async move {
-        let answer = missing(client, config.rights()).await;
-        Ok(match answer {
-            Ok(missing) if lines(&missing) == rights => Probe::Done(()),
-            other => Probe::NotYet(format!("{other:?}")),
-        })
-    })
-    .await
-}
 
 /// A service account with the rights of the manifests, those on pools excepted.
 async fn account(plane: &ControlPlane, namespace: &Namespace) -> Result<(String, Access)> {

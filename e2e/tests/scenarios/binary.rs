@@ -11,7 +11,7 @@ use e2e::{
     cluster::{create, unique},
     control_plane::Options,
     node::install::{ACCOUNT, NAMESPACE},
-    ours::{Ipgc, build, clean, program},
+    ours::{Ipgc, build, clean, program, until_missing},
     pods::End,
     process::within,
     wait,
@@ -25,10 +25,7 @@ use rstest::rstest;
 use serde_json::json;
 use tokio::sync::OnceCell;
 
-use crate::{
-    access::until_missing,
-    support::{COOLDOWN, Scene},
-};
+use crate::support::{COOLDOWN, Scene};
 
 /// Promised time from SIGTERM to the end.
 pub const SHUTDOWN: Duration = Duration::from_secs(10);

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use e2e::{
     Result,
+    cni::Sandbox,
     pods::{End, Interface},
 };
 use serde_json::json;
@@ -81,5 +82,28 @@ async fn a_network_of_another_ipam_costs_no_request_and_gives_no_event() -> Resu
     assert!(lists as u64 <= others, "{others} others: {requests:#?}");
     assert_eq!(requests.len(), lists, "{requests:#?}");
     assert_eq!(scene.pod_events().await?, [""; 0]);
+    Ok(())
+}
+
+/// What other tests take for granted: the plugin gives the row of a podref to its new sandbox.
+#[tokio::test]
+async fn a_successor_of_the_same_name_adopts_the_row() -> Result<()> {
+    let (scene, network) = Scene::with_network("adopt").await?;
+    let (namespace, cni) = (&scene.namespace, &scene.cni);
+    let old = Sandbox::new(&namespace.name, "web-0");
+    let new = Sandbox::new(&namespace.name, "web-0");
+    let first = cni.add(&network, &old, "net1").await?;
+    // Again for the same sandbox: nothing is written.
+    let before = namespace.pool(POOL).await?;
+    cni.add(&network, &old, "net1").await?;
+    assert_eq!(namespace.pool(POOL).await?, before);
+
+    assert_eq!(cni.add(&network, &new, "net1").await?, first);
+    let after = namespace.pool(POOL).await?;
+    let adopted = after.as_ref().map(|pool| &pool.rows);
+    assert_eq!(adopted, Some(&rows([(1, &new, "net1")])));
+    // The old sandbox's late DEL finds nothing that is its own.
+    cni.del(&network, &old, "net1").await?;
+    assert_eq!(namespace.pool(POOL).await?, after);
     Ok(())
 }

@@ -11,14 +11,14 @@ use e2e::{
     audit::Request,
     control_plane::Options,
     node::install::{ACCOUNT, NAMESPACE},
-    ours::Ipgc,
+    ours::{Ipgc, until_missing},
     pods::End,
 };
 use ipgc::config::Config;
 use serde_json::{Value, json};
 
 use crate::{
-    access::{refused, until_missing},
+    access::refused,
     binary::terminated,
     support::{POOL, SHORT_WAITS, Scene, plan, wait_of},
 };
