@@ -9,13 +9,14 @@
 
 use std::{collections::HashMap, io};
 
-use ipgc_core::{evidence::Policy, text::clean};
+use ipgc_core::{evidence::Policy, pool::PoolKey, text::clean};
 use serde_json::{Value, json};
 
 use super::{
-    assess::{Assessor, Item},
+    assess::{Assessor, Item, Judged},
     explain::why,
     grid::{Grid, Sign, bar},
+    index::Place,
     report::{Finding, PoolUsage, Report, Source},
     table::names,
     words,
@@ -39,9 +40,7 @@ pub fn write_page(
     policy: &Policy,
     output: &mut impl io::Write,
 ) -> io::Result<()> {
-    // Texts that many rows share, each with its place in the list of them.
-    let mut texts = HashMap::new();
-    let pools = pools(report, snapshot, policy, &mut texts);
+    let (grids, data) = data(report, snapshot, policy);
     let mut parts = PAGE.split("{{");
     write!(output, "{}", parts.next().unwrap_or_default())?;
     for (place, after) in parts.filter_map(|part| part.split_once("}}")) {
@@ -62,10 +61,10 @@ pub fn write_page(
                 format!("<span><i class={word}></i>{sign} {word}</span>")
             }),
             "pools" => all(
-                report.pools.iter().zip(&pools).enumerate(),
-                |(at, (usage, pool))| of_pool(at, usage, pool.0.as_ref()),
+                report.pools.iter().zip(&grids).enumerate(),
+                |(at, (usage, grid))| of_pool(at, usage, grid.as_ref()),
             ),
-            _ => data(report, &pools, &texts),
+            _ => data.clone(),
         };
         write!(output, "{part}{after}")?;
     }
@@ -77,34 +76,92 @@ fn all<T>(them: impl Iterator<Item = T>, text: impl Fn(T) -> String) -> String {
     them.map(text).collect()
 }
 
-/// What the script reads.
-fn data(
-    report: &Report,
-    pools: &[(Option<Grid>, Vec<Value>)],
-    texts: &HashMap<String, usize>,
-) -> String {
-    let pools = report.pools.iter().zip(pools).map(|(usage, pool)| {
-        let (grid, rows) = (pool.0.as_ref(), &pool.1);
-        json!({
-            "name": clean(&format!("{}/{}", usage.namespace, usage.name)),
-            "first": grid.map(|it| &it.first),
-            "each": grid.map(|it| it.each.to_string()),
-            "signs": grid.map(|it| &it.cells),
-            "rows": rows,
-            "command": words::explain_pool(&usage.namespace, &usage.name),
-        })
+/// The grids of the pools, in the order of the report; and all that the script reads.
+fn data(report: &Report, snapshot: &Snapshot, policy: &Policy) -> (Vec<Option<Grid>>, String) {
+    let assessor = Assessor::new(snapshot, policy).at(report.source, &report.made);
+    // Texts that many rows share, each with its place in the list of them.
+    let mut texts = HashMap::new();
+    let usages = report.pools.iter().enumerate();
+    let places = usages.map(|(at, it)| ((&*it.namespace, &*it.name), at));
+    let places: HashMap<_, _> = places.collect();
+    let mut grids = vec![None; report.pools.len()];
+    let mut pools = vec![Value::Null; report.pools.len()];
+    assessor.each_pool(|place, rows, lone| {
+        let PoolKey { namespace, name } = &place.key;
+        let Some(at) = places.get(&(&**namespace, &**name)) else {
+            return;
+        };
+        let grid = Grid::of(&assessor, place, rows, lone);
+        let cells = grid.as_ref().map_or(0, |it| it.cells.chars().count());
+        let rows = rows.iter().chain(lone).map(|it| {
+            let cell = grid.as_ref().zip(it.address);
+            let cell = cell.and_then(|(grid, address)| grid.cell(address, cells));
+            told(&assessor, place, it, cell, &mut texts)
+        });
+        let rows = rows.collect();
+        let grid_of = grid.as_ref();
+        pools[*at] = json!({
+            "name": clean(&place.key.to_string()),
+            "first": grid_of.map(|it| &it.first),
+            "each": grid_of.map(|it| it.each.to_string()),
+            "signs": grid_of.map(|it| &it.cells),
+            "command": words::explain_pool(namespace, name),
+        });
+        pools[*at]["rows"] = rows;
+        grids[*at] = grid;
     });
     let signs = Sign::ALL.map(|(_, sign, word)| (sign.to_string(), json!([word, letter(word)])));
-    let mut texts: Vec<_> = texts.iter().collect();
-    texts.sort_unstable_by_key(|(_, place)| **place);
+    let mut texts: Vec<_> = texts.into_iter().collect();
+    texts.sort_unstable_by_key(|(_, place)| *place);
     let texts = texts.into_iter().map(|(text, _)| text);
-    let data = json!({
-        "pools": pools.collect::<Vec<_>>(),
+    let mut data = json!({
         "texts": texts.collect::<Vec<_>>(),
         "signs": signs.into_iter().collect::<serde_json::Map<_, _>>(),
     });
+    data["pools"] = pools.into();
     // In JSON it only stands within texts, and would end the element.
-    data.to_string().replace('<', "\\u003c")
+    (grids, data.to_string().replace('<', "\\u003c"))
+}
+
+/// A row, or a reservation without one, as the script reads it.
+fn told(
+    assessor: &Assessor<'_>,
+    place: &Place,
+    it: &Judged<'_>,
+    cell: Option<usize>,
+    texts: &mut HashMap<String, usize>,
+) -> Value {
+    let owner = it.owner();
+    let pod = assessor.snapshot.pod(owner);
+    let node = pod.and_then(|pod| pod.node.as_deref());
+    let node = node.or(place.slice.as_deref());
+    let since = pod.and_then(|pod| pod.since);
+    let since = since.or_else(|| assessor.stale_since(it));
+    let since = since.map(|since| since.to_string());
+    let (reason, changes) = why(assessor, it);
+    // The same sentence for each row is in the page once.
+    let changes = changes.replace(&format!("a pod {owner} "), "a pod of this name ");
+    let word = it.verdict.word().as_str();
+    let (state, key) = match &it.item {
+        Item::Row(_, row) => (word.to_owned(), row.key()),
+        Item::Reservation(..) => (format!("reserved, {word}"), ""),
+    };
+    let mut text = |text: &str| {
+        let next = texts.len();
+        *texts.entry(clean(text)).or_insert(next)
+    };
+    json!([
+        cell,
+        it.address.map_or_else(|| clean(key), |it| it.to_string()),
+        clean(owner),
+        node.map(&mut text),
+        since.as_deref().map(&mut text),
+        text(&state),
+        text(&reason),
+        text(&changes),
+        text(Sign::of(it).row().2),
+        usize::from(it.address.is_some()),
+    ])
 }
 
 /// What stands in a cell, for whom colours tell nothing.
@@ -115,69 +172,6 @@ fn letter(word: &str) -> &'static str {
         "unknown" => "?",
         _ => "",
     }
-}
-
-/// The pools, in the order of the report: the grid of each, and its rows and lone reservations as the script reads them.
-fn pools(
-    report: &Report,
-    snapshot: &Snapshot,
-    policy: &Policy,
-    texts: &mut HashMap<String, usize>,
-) -> Vec<(Option<Grid>, Vec<Value>)> {
-    let assessor = Assessor::new(snapshot, policy).at(report.source, &report.made);
-    let usages = report.pools.iter().enumerate();
-    let places = usages.map(|(at, it)| ((&*it.namespace, &*it.name), at));
-    let places: HashMap<_, _> = places.collect();
-    let mut pools: Vec<_> = report.pools.iter().map(|_| (None, Vec::new())).collect();
-    assessor.each_pool(|place, rows, lone| {
-        let Some(at) = places.get(&(&*place.key.namespace, &*place.key.name)) else {
-            return;
-        };
-        let grid = Grid::of(&assessor, place, rows, lone);
-        let cells = grid.as_ref().map_or(0, |it| it.cells.chars().count());
-        let rows = rows.iter().chain(lone).map(|it| {
-            let owner = it.owner();
-            let pod = snapshot.pod(owner);
-            let node = pod
-                .and_then(|pod| pod.node.as_deref())
-                .or(place.slice.as_deref());
-            let since = pod.and_then(|pod| pod.since);
-            let since = since.or_else(|| assessor.stale_since(it));
-            let since = since.map(|since| since.to_string());
-            let (reason, changes) = why(&assessor, it);
-            // The same sentence for each row is in the page once.
-            let changes = changes.replace(&format!("a pod {owner} "), "a pod of this name ");
-            let word = it.verdict.word();
-            let (state, key) = match &it.item {
-                Item::Row(_, row) => (word.as_str().to_owned(), row.key()),
-                Item::Reservation(..) => (format!("reserved, {}", word.as_str()), ""),
-            };
-            let (_, _, sign) = Sign::of(it).row();
-            let cell = it
-                .address
-                .zip(grid.as_ref())
-                .and_then(|(address, grid)| grid.cell(address, cells));
-            let mut text = |text: &str| {
-                let next = texts.len();
-                *texts.entry(clean(text)).or_insert(next)
-            };
-            json!([
-                cell,
-                it.address.map_or_else(|| clean(key), |it| it.to_string()),
-                clean(owner),
-                node.map(&mut text),
-                since.as_deref().map(&mut text),
-                text(&state),
-                text(&reason),
-                text(&changes),
-                text(sign),
-                usize::from(it.address.is_some()),
-            ])
-        });
-        let rows = rows.collect();
-        pools[*at] = (grid, rows);
-    });
-    pools
 }
 
 fn escaped(text: &str) -> String {
