@@ -17,7 +17,6 @@ use tokio::time::timeout;
 
 use super::{block_on, cluster};
 use crate::{
-    calls::CallError,
     clock::Clock,
     collect::pool_api::{PoolApi, first_page},
     guard::read_only,
@@ -89,10 +88,13 @@ async fn found(word: &str, wanted: Wanted) -> Result<BTreeSet<String>, String> {
     let cluster = of_variables().map_err(|error| error.to_string())?;
     let client = read_only(cluster.client().await?);
     let mut found = BTreeSet::new();
-    let read = match wanted {
-        Wanted::Nodes => names::<Node>(&client, "", &mut found).await,
-        Wanted::Namespaces => names::<Namespace>(&client, "", &mut found).await,
-        Wanted::All if word.starts_with(NODE) => names::<Node>(&client, NODE, &mut found).await,
+    match wanted {
+        Wanted::Nodes => found.extend(names::<Node>(&client).await?),
+        Wanted::Namespaces => found.extend(names::<Namespace>(&client).await?),
+        Wanted::All if word.starts_with(NODE) => {
+            let nodes = names::<Node>(&client).await?.into_iter();
+            found.extend(nodes.map(|node| NODE.to_owned() + &node));
+        }
         Wanted::All | Wanted::Pools | Wanted::Addresses => {
             found.extend(matches!(wanted, Wanted::All).then(|| NODE.to_owned()));
             let namespace = cluster.pool_namespace();
@@ -106,29 +108,22 @@ async fn found(word: &str, wanted: Wanted) -> Result<BTreeSet<String>, String> {
                 found.extend(words.filter(|it| it.starts_with(word)));
                 next = page.next;
             }
-            Ok(())
         }
-    };
-    read.map_err(|error| error.to_string())?;
+    }
     Ok(found)
 }
 
-/// The names of all objects of a kind, behind this word.
-async fn names<K>(
-    client: &Client,
-    behind: &str,
-    found: &mut BTreeSet<String>,
-) -> Result<(), CallError>
+/// The names of all objects of a kind.
+async fn names<K>(client: &Client) -> Result<Vec<String>, String>
 where
     K: Resource<DynamicType = ()> + Clone,
 {
-    let add = |it: PartialObjectMeta<K>| {
-        found.extend(it.metadata.name.map(|name| behind.to_owned() + &name));
-    };
+    let mut names = Vec::new();
+    let add = |it: PartialObjectMeta<K>| names.extend(it.metadata.name);
     let history = History::default();
-    history
-        .read::<K, _>(client, None, Request::list_metadata, add)
-        .await
+    let read = history.read::<K, _>(client, None, Request::list_metadata, add);
+    read.await.map_err(|error| error.to_string())?;
+    Ok(names)
 }
 
 fn words_of(pool: &ObservedPool, wanted: Wanted) -> Vec<String> {

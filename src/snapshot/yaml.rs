@@ -9,9 +9,6 @@ use std::{borrow::Cow, collections::HashSet, fmt};
 use granit_parser::{Event, Parser, ScalarStyle};
 use serde_json::Number;
 
-/// The JSON of a document is taken to be as long as its text, and no longer than this.
-const LONGEST_GUESS: usize = 64 << 10;
-
 #[derive(Default)]
 struct Document<'t> {
     json: Vec<u8>,
@@ -113,10 +110,7 @@ pub(super) fn documents(
         let (event, span) = event.map_err(|error| wrong(error.marker().line(), error.info()))?;
         let line = span.start.line();
         match event {
-            Event::DocumentStart(..) => {
-                document = Document::default();
-                document.json.reserve(text.len().min(LONGEST_GUESS));
-            }
+            Event::DocumentStart(..) => document = Document::default(),
             // Nothing between two separators is no document.
             Event::DocumentEnd if document.json == b"null" => {}
             Event::DocumentEnd if document.json.starts_with(b"{") => {
