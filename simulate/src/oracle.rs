@@ -4,12 +4,7 @@
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use ipgc::{
-    audit::{
-        audit,
-        explain::explain,
-        filter::Filter,
-        report::{Problem, Source},
-    },
+    audit::{audit, explain::explain, filter::Filter, report::Problem},
     snapshot::live::{Scan, read},
 };
 use ipgc_core::{address::reservation_address, evidence::Policy};
@@ -149,13 +144,13 @@ impl World {
     pub async fn verdicts(&self, policy: &Policy) -> BTreeMap<String, u64> {
         let mut counts = BTreeMap::new();
         let client = self.server.client_named("audit");
-        let Ok(snapshot) = read(&client, &Scan::default()).await else {
+        let Ok(mut snapshot) = read(&client, &Scan::default()).await else {
             return counts;
         };
-        let now = self.server.now().to_string();
+        snapshot.made = self.server.now().to_string();
         for pool in self.server.list("ippools") {
             let subject = pool["metadata"]["name"].as_str().unwrap_or_default();
-            let told = explain(&snapshot, policy, subject, Source::Cluster, now.clone());
+            let told = explain(&snapshot, policy, subject);
             for row in told.map(|it| it.rows).unwrap_or_default() {
                 let rule = row
                     .rule
@@ -185,12 +180,12 @@ impl World {
         let mut counts = BTreeMap::new();
         let client = self.server.client_named("audit");
         let scan = Scan::default();
-        let snapshot = match read(&client, &scan).await {
+        let mut snapshot = match read(&client, &scan).await {
             Ok(snapshot) => snapshot,
             Err(error) => return (vec![Violation(format!("no audit: {error}"))], counts),
         };
-        let now = self.server.now().to_string();
-        let report = audit(&snapshot, policy, &Filter::default(), Source::Cluster, now);
+        snapshot.made = self.server.now().to_string();
+        let report = audit(&snapshot, policy, &Filter::default());
         for finding in &report.findings {
             *counts
                 .entry(format!("kept: {}", finding.problem))

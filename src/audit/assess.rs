@@ -33,9 +33,8 @@ use jiff::Timestamp;
 use super::{
     definitions::{Definitions, Led},
     index::{Index, Place, living},
-    report::Source,
 };
-use crate::snapshot::{Kind, NOW, Snapshot, Unreadable};
+use crate::snapshot::{Kind, NOW, Snapshot, Source, Unreadable};
 
 /// A snapshot that is ready to be judged.
 pub struct Assessor<'s> {
@@ -53,8 +52,6 @@ pub struct Assessor<'s> {
     pub present: Option<Timestamp>,
     /// The namespaces in which a row may be that cannot be seen.
     pub blind: BTreeSet<String>,
-    /// The source of the snapshot: files, unless a moment was told.
-    pub source: Source,
 }
 
 /// A row, or a reservation without one, and the verdict on it.
@@ -133,20 +130,13 @@ impl<'s> Assessor<'s> {
             definitions: Definitions::of(snapshot),
             nodes: snapshot.present_nodes(),
             longest_grace: graces.max().unwrap_or_default().max(DEFAULT_POD_GRACE),
-            present: snapshot.pods.iter().filter_map(|pod| pod.since).max(),
-            source: Source::Files,
+            present: match snapshot.source {
+                Source::Cluster => snapshot.made.parse().ok(),
+                Source::Files => snapshot.pods.iter().filter_map(|pod| pod.since).max(),
+            },
             snapshot,
             policy,
         }
-    }
-
-    /// The same of what was read from there at this moment, RFC 3339.
-    pub fn at(mut self, source: Source, moment: &str) -> Self {
-        if source == Source::Cluster {
-            self.present = moment.parse().ok();
-        }
-        self.source = source;
-        self
     }
 
     /// The objects that cannot be read, and the pools whose ranges cannot, by kind and name.

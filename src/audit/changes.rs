@@ -11,7 +11,7 @@ use super::{
     assess::Assessor,
     filter::Filter,
     order,
-    report::{Finding, Problem, Report, Source},
+    report::{Finding, Problem, Report},
     report_of,
 };
 use crate::snapshot::{Snapshot, Unreadable};
@@ -40,13 +40,13 @@ pub struct Change<'a> {
 }
 
 impl Look {
-    /// Judges a snapshot of a cluster, and takes what passes `filter`. The look is of the moment `made`, RFC 3339.
-    pub fn new(snapshot: &Snapshot, policy: &Policy, filter: &Filter, made: String) -> Self {
-        let assessor = Assessor::new(snapshot, policy).at(Source::Cluster, &made);
+    /// Judges a snapshot of a cluster, and takes what passes `filter`.
+    pub fn new(snapshot: &Snapshot, policy: &Policy, filter: &Filter) -> Self {
+        let assessor = Assessor::new(snapshot, policy);
         let unreadable = snapshot.unreadable.iter().map(Unreadable::namespace);
         let mut blind = assessor.blind.clone();
         blind.extend(unreadable.map(str::to_owned));
-        let report = report_of(&assessor, filter, made);
+        let report = report_of(&assessor, filter);
         Self { report, blind }
     }
 

@@ -7,7 +7,7 @@ use ipgc_core::evidence::Policy;
 use super::{
     assess::Assessor,
     audit_all,
-    report::{Finding, Problem, Report, Source},
+    report::{Finding, Problem, Report},
 };
 use crate::snapshot::Snapshot;
 
@@ -29,11 +29,10 @@ pub fn wants_confirmation(report: &Report) -> bool {
 /// Drops the surprising findings that an audit of what was read again does not have: those of the same problem, the same
 /// address and one of its pods.
 pub fn confirm(report: &mut Report, again: &Snapshot, policy: &Policy) {
-    let made = report.made.clone();
-    let assessor = Assessor::new(again, policy).at(Source::Cluster, &made);
+    let assessor = Assessor::new(again, policy);
     // A pool that cannot be read any more proves no row.
     let is_blind = !assessor.blind.is_empty();
-    let second = audit_all(&assessor, made);
+    let second = audit_all(&assessor);
     let found: HashSet<_> = second
         .findings
         .iter()

@@ -31,7 +31,8 @@ impl Assessor<'_> {
             (Verdict::Unknown(Unknown::KeptOwner | Unknown::Exempt), _) => return None,
             (Verdict::Unknown(Unknown::Unreadable(Unreadable::IpamClaim(claim))), _) => {
                 // Of files nobody knows what was read first.
-                let is_gone = self.source == Source::Cluster && self.snapshot.is_gone(claim);
+                let is_gone =
+                    self.snapshot.source == Source::Cluster && self.snapshot.is_gone(claim);
                 is_gone.then(|| of_gone_claim(claim))?
             }
             (Verdict::Unknown(reason @ Unknown::Unreadable(_)), _) => {
@@ -154,7 +155,7 @@ impl Assessor<'_> {
         self.describe(&mut finding, it);
         finding.reservation = others.map(reported).map(Box::new);
         // Files may be old.
-        if others.is_none() && self.source == Source::Cluster {
+        if others.is_none() && self.snapshot.source == Source::Cluster {
             // Of a node's slice the name of the pool tells the node as well, and the reservation does not.
             let by_length = |network: &&Option<Box<str>>| network.as_ref().map_or(0, |it| it.len());
             let network = place.networks.iter().min_by_key(by_length);

@@ -61,30 +61,20 @@ use self::{
     definitions::Definitions,
     filter::Filter,
     index::Place,
-    report::{Finding, Problem, REPORT_VERSION, Report, Source, Split, Totals},
+    report::{Finding, Problem, REPORT_VERSION, Report, Split, Totals},
 };
 use crate::snapshot::{Kind, Snapshot};
 
 /// So many nodes are named in a finding: in an outage a thousand may hold each of many thousand rows.
 const NODES: usize = 16;
 
-/// Judges all of a snapshot, and reports what passes `filter`. The report is of the moment `made`, RFC 3339.
-pub fn audit(
-    snapshot: &Snapshot,
-    policy: &Policy,
-    filter: &Filter,
-    source: Source,
-    made: String,
-) -> Report {
-    report_of(
-        &Assessor::new(snapshot, policy).at(source, &made),
-        filter,
-        made,
-    )
+/// Judges all of a snapshot, and reports what passes `filter`.
+pub fn audit(snapshot: &Snapshot, policy: &Policy, filter: &Filter) -> Report {
+    report_of(&Assessor::new(snapshot, policy), filter)
 }
 
-fn report_of(assessor: &Assessor<'_>, filter: &Filter, made: String) -> Report {
-    let mut report = audit_all(assessor, made);
+fn report_of(assessor: &Assessor<'_>, filter: &Filter) -> Report {
+    let mut report = audit_all(assessor);
     let snapshot = assessor.snapshot;
     report.findings.retain(|it| filter.passes(it, snapshot));
     report.pools.retain(|pool| filter.passes_pool(pool));
@@ -106,7 +96,7 @@ fn name_few(findings: &mut [Finding]) {
 }
 
 /// The report of all that there is.
-fn audit_all(assessor: &Assessor<'_>, made: String) -> Report {
+fn audit_all(assessor: &Assessor<'_>) -> Report {
     let snapshot = assessor.snapshot;
     let mut audit = Audit {
         assessor,
@@ -144,8 +134,8 @@ fn audit_all(assessor: &Assessor<'_>, made: String) -> Report {
     });
     Report {
         version: REPORT_VERSION,
-        made,
-        source: assessor.source,
+        made: snapshot.made.clone(),
+        source: snapshot.source,
         totals: Totals {
             pools: snapshot.pools.len(),
             rows: split.rows(),

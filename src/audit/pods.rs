@@ -120,10 +120,12 @@ impl Use<'_> {
                 format!("its pod lives, and the row in {} is another's", place.key),
             ),
             // The dump has pools before reservations before pods.
-            None if self.assessor.source == Source::Files && self.is_reserved() => Finding::new(
-                Problem::Unknown,
-                "its pod lives and has a reservation, and no row holds it: it may be younger than the IPPools of the input",
-            ),
+            None if self.assessor.snapshot.source == Source::Files && self.is_reserved() => {
+                Finding::new(
+                    Problem::Unknown,
+                    "its pod lives and has a reservation, and no row holds it: it may be younger than the IPPools of the input",
+                )
+            }
             None => Finding::new(
                 Problem::InUseUnallocated,
                 "its pod lives, and no row holds it: it may be given to another pod",

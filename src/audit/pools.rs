@@ -161,7 +161,7 @@ pub fn findings(assessor: &Assessor<'_>, place: &Place, usage: &PoolUsage) -> Ve
     match (definitions, led) {
         (Some(definitions), Some(led)) => findings.extend(statics(definitions, place, led)),
         (Some(definitions), None) => {
-            let source = assessor.source;
+            let source = assessor.snapshot.source;
             findings.push(without_definition(place, usage.split, definitions, source));
         }
         (None, _) => {}
@@ -370,7 +370,7 @@ fn gone_slice(
     if count > 0 {
         detail =
             format!("{detail}; its pool has {count} rows, and may be removed when they are gone");
-    } else if assessor.source == Source::Files {
+    } else if assessor.snapshot.source == Source::Files {
         detail = format!("{detail}; {LOOK_AGAIN}");
     } else if is_proven {
         command = match pool.map(Place::delete) {

@@ -9,6 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use crate::snapshot::Source;
+
 /// Version of the report's shape: it grows when a field changes its meaning or goes.
 pub const REPORT_VERSION: u32 = 2;
 
@@ -30,17 +32,6 @@ pub struct Report {
     pub pools: Vec<PoolUsage>,
     /// The findings, worst first.
     pub findings: Vec<Finding>,
-}
-
-/// Where a report is from.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Source {
-    /// From the API server.
-    Cluster,
-    /// From files.
-    #[default]
-    Files,
 }
 
 /// How many there are.

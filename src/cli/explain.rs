@@ -45,9 +45,8 @@ enum Output {
 
 pub(super) fn main(args: &Args) -> Ended {
     let read = block_on(args.source.read(None))?;
-    let made = jiff::Timestamp::now().to_string();
     let policy = args.source.live.waits.policy();
-    let explanation = explain(&read.snapshot, &policy, &args.subject, read.source, made)?;
+    let explanation = explain(&read.snapshot, &policy, &args.subject)?;
     match args.output {
         Output::Text => print(&text(&explanation), ExitCode::SUCCESS),
         Output::Json => print_json(&explanation, ExitCode::SUCCESS),

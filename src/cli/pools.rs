@@ -114,14 +114,7 @@ impl Args {
             };
             filter.check(&read.snapshot)?;
         }
-        let made = jiff::Timestamp::now().to_string();
-        let mut report = audit(
-            &read.snapshot,
-            &policy,
-            &Filter::default(),
-            read.source,
-            made,
-        );
+        let mut report = audit(&read.snapshot, &policy, &Filter::default());
         // The others would want a second look.
         let findings = report.findings.drain(..);
         let none = findings.filter(|it| it.problem == Problem::NoPools);

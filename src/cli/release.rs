@@ -8,14 +8,12 @@ use std::{
 };
 
 use futures::future::join_all;
-use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use super::{Ended, block_on, candidates::Wanted, log, print, print_line, signals, source::Live};
 use crate::{
     audit::{
         explain::{explain, text},
-        report::Source,
         words::duration,
     },
     byhand::{
@@ -148,9 +146,8 @@ impl Args {
         let found = found.map(|it| force::at(&snapshot, &policy, it, self.pool.as_deref()));
         let mut forced = Vec::new();
         for it in found.collect::<Result<Vec<_>, _>>()? {
-            let (made, address) = (Timestamp::now().to_string(), it.address);
-            let asked = address.to_string();
-            let explanation = explain(&snapshot, &policy, &asked, Source::Cluster, made)?;
+            let address = it.address;
+            let explanation = explain(&snapshot, &policy, &address.to_string())?;
             eprint!("{}", text(&explanation));
             let question = "\nIf nothing answers on it any more, type the address: ";
             if !self.dry_run && ask(question)?.parse().ok() != Some(address) {

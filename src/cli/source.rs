@@ -6,12 +6,7 @@ use kube::{Client, core::Selector};
 
 use super::{cluster, waits};
 use crate::{
-    audit::{
-        audit, confirm,
-        filter::Filter,
-        report::{self, Report},
-        wants_confirmation,
-    },
+    audit::{audit, confirm, filter::Filter, report::Report, wants_confirmation},
     calls::patient,
     core::evidence::Policy,
     guard::read_only,
@@ -50,8 +45,6 @@ pub struct Live {
 pub struct Read {
     /// The snapshot.
     pub snapshot: Snapshot,
-    /// The kind of its source.
-    pub source: report::Source,
     /// The cluster.
     pub cluster: Option<(Client, Scan)>,
 }
@@ -74,7 +67,6 @@ impl Live {
         let snapshot = live::read(&client, &scan).await;
         Ok(Read {
             snapshot: snapshot.map_err(|error| error.to_string())?,
-            source: report::Source::Cluster,
             cluster: Some((client, scan)),
         })
     }
@@ -84,8 +76,7 @@ impl Read {
     /// All that is wrong. A finding that may come of the order of the reads is looked at once more.
     pub async fn report(&self, filter: &Filter, policy: &Policy) -> Result<Report, String> {
         filter.check(&self.snapshot)?;
-        let made = jiff::Timestamp::now().to_string();
-        let mut report = audit(&self.snapshot, policy, filter, self.source, made);
+        let mut report = audit(&self.snapshot, policy, filter);
         if let Some((client, scan)) = &self.cluster
             && wants_confirmation(&report)
         {
@@ -109,7 +100,6 @@ impl Args {
         }
         Ok(Read {
             snapshot: files::read(&self.files, selector.as_ref())?,
-            source: report::Source::Files,
             cluster: None,
         })
     }

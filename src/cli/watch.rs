@@ -164,15 +164,15 @@ impl Args {
         scan: &mut Scan,
         policy: &Policy,
     ) -> Result<Look, LiveError> {
-        let snapshot = read(client, scan).await?;
+        let mut snapshot = read(client, scan).await?;
+        snapshot.made = format!("{:.0}", jiff::Timestamp::now());
         if scan.known.is_empty() {
             self.filter.check(&snapshot).map_err(LiveError::Other)?;
         }
         scan.known.extend(&snapshot.kinds);
         // Other programs that free addresses are told of once.
         scan.only_objects = true;
-        let made = format!("{:.0}", jiff::Timestamp::now());
-        let mut look = Look::new(&snapshot, policy, &self.filter, made);
+        let mut look = Look::new(&snapshot, policy, &self.filter);
         if wants_confirmation(&look.report) {
             let again = read_again(client, scan).await?;
             confirm(&mut look.report, &again, policy);

@@ -17,7 +17,7 @@ use ipgc_core::{definitions, text::excerpt};
 use kube::core::Selector;
 use serde_json::Value;
 
-use super::{Kind, Object, Snapshot, gather::Gather, read_objects};
+use super::{Kind, Object, Snapshot, Source, gather::Gather, read_objects};
 use crate::report;
 
 /// The endings of the files of a directory that are read.
@@ -32,7 +32,7 @@ pub const DUMP: &str = "kubectl get ippools,overlappingrangeipreservations,nodes
 /// One line that names the file.
 pub fn read(paths: &[PathBuf], selector: Option<&Selector>) -> Result<Snapshot, String> {
     let mut reader = Reader {
-        gather: Gather::new(selector),
+        gather: Gather::new(Source::Files, selector),
         others: BTreeMap::new(),
         texts: 0,
         order: Vec::new(),

@@ -10,7 +10,7 @@ use kube::core::{Selector, SelectorExt};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::{Kind, NOW, Snapshot, Unreadable, objects::fault};
+use super::{Kind, NOW, Snapshot, Source, Unreadable, objects::fault};
 use crate::{
     api::{NetworkAttachmentDefinition, NodeSlicePool},
     report::names,
@@ -78,10 +78,11 @@ fn read<T: DeserializeOwned>(kind: Kind, text: &str) -> Result<T, String> {
 
 impl Gather {
     /// Nothing yet. With a `selector` the pods that it chooses are remembered.
-    pub(super) fn new(selector: Option<&Selector>) -> Self {
+    pub(super) fn new(source: Source, selector: Option<&Selector>) -> Self {
         let selected = selector.map(|_| HashSet::new());
         Self {
             snapshot: Snapshot {
+                source,
                 selected,
                 ..Snapshot::default()
             },
@@ -228,6 +229,7 @@ impl Gather {
 
     pub(super) fn end(self) -> Snapshot {
         let mut snapshot = self.snapshot;
+        snapshot.made = jiff::Timestamp::now().to_string();
         snapshot
             .pods
             .sort_unstable_by(|a, b| a.podref.cmp(&b.podref));

@@ -14,7 +14,7 @@ use kube::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Kind, Snapshot, gather::Gather, neighbours, server};
+use super::{Kind, Snapshot, Source, gather::Gather, neighbours, server};
 use crate::{
     access::{Right, Scope},
     calls::{CallError, list, next_page},
@@ -87,7 +87,7 @@ pub async fn read(client: &Client, scan: &Scan) -> Result<Snapshot, LiveError> {
     let mut reader = Reader {
         client,
         scan,
-        gather: Gather::new(scan.selector.as_ref()),
+        gather: Gather::new(Source::Cluster, scan.selector.as_ref()),
     };
     for kind in ORDER {
         reader.read(kind).await?;
@@ -131,7 +131,7 @@ pub async fn read_empty_pools(
     let mut reader = Reader {
         client,
         scan: &scan,
-        gather: Gather::new(None),
+        gather: Gather::new(Source::Cluster, None),
     };
     reader.gather.only_empty = true;
     for kind in [Kind::IpPool, Kind::NodeSlicePool, Kind::Definition] {

@@ -33,6 +33,8 @@ use ipgc_core::{
 };
 
 use kube::api::{ApiResource, GroupVersionKind};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::report::names;
 
@@ -124,12 +126,27 @@ impl fmt::Display for Kind {
     }
 }
 
+/// Where a report is from.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// From the API server.
+    Cluster,
+    /// From files.
+    #[default]
+    Files,
+}
+
 /// The moment at which all of a snapshot is judged. A moment of its own: it has no history.
 pub const NOW: Moment = Moment::new(std::time::Duration::from_hours(24));
 
 /// The objects of a cluster.
 #[derive(Debug, Default)]
 pub struct Snapshot {
+    /// Where it is from.
+    pub source: Source,
+    /// The moment after its last read, RFC 3339.
+    pub made: String,
     /// The pools as text: as objects, their rows take ten times the memory. See [`Snapshot::observed`].
     pub pools: Vec<Box<str>>,
     /// `metadata.resourceVersion` of the pools without rows, which may be removed.

@@ -43,10 +43,10 @@ async fn pools_of_slices_that_are_not_known_are_nobody_s_to_remove() {
     server.edit("nodeslicepools", NS, "blue", |pool| {
         pool["status"]["allocations"][1]["sliceRange"] = "?".into();
     });
-    let unreadable = judge(&snapshot(&server).await, Source::Cluster);
+    let unreadable = judge(&snapshot(&server).await);
     assert_eq!(unreadable.findings.len(), 2, "{:?}", unreadable.findings);
     server.delete("nodeslicepools", NS, "blue").unwrap();
-    let gone = judge(&snapshot(&server).await, Source::Cluster);
+    let gone = judge(&snapshot(&server).await);
     assert_eq!(gone.findings.len(), 2, "{:?}", gone.findings);
     let mut findings = gone.findings.iter().chain(&unreadable.findings);
     assert!(findings.all(|finding| finding.command.is_none()));

@@ -139,7 +139,7 @@ proptest! {
         let at = at.index(text.len());
         text[at] = byte;
         if let Ok(snapshot) = File::new(text).read() {
-            let report = judge(&snapshot, Source::Files);
+            let report = judge(&snapshot);
             let _ = table(&report, true);
         }
     }

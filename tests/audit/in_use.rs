@@ -83,8 +83,7 @@ async fn what_no_row_holds_is_of_a_pool_too() {
             pool: Some(pool.to_owned()),
             ..Filter::default()
         };
-        let (policy, made) = (Policy::default(), MADE.to_owned());
-        let report = audit(&snapshot, &policy, &filter, Source::Files, made);
+        let report = audit(&snapshot, &Policy::default(), &filter);
         assert_eq!(problems(&report), ["in-use-unallocated 10.0.0.9"]);
     }
 }

@@ -105,7 +105,7 @@ async fn pools_in_a_namespace_that_is_not_looked_at_are_told() {
     let snapshot = ipgc::snapshot::live::read(&server.client(), &scan)
         .await
         .unwrap();
-    let report = judge(&snapshot, Source::Cluster);
+    let report = judge(&snapshot);
     assert_eq!(problems(&report), ["no-pools"]);
     assert!(only(&report).detail.contains("in namespace net"));
     assert_eq!(
@@ -124,7 +124,7 @@ async fn pools_elsewhere_may_hold_what_a_pod_uses() {
             ..Scan::default()
         };
         let snapshot = ipgc::snapshot::live::read(&server.client(), &scan).await;
-        judge(&snapshot.unwrap(), Source::Cluster)
+        judge(&snapshot.unwrap())
     };
     assert_eq!(problems(&report_of("net").await), ["no-pools"]);
     server.put(fixtures::pool("net", RANGE));

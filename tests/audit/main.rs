@@ -104,7 +104,7 @@ impl File {
     }
 
     fn judged(&self) -> Report {
-        judge(&self.read().unwrap(), Source::Files)
+        judge(&self.read().unwrap())
     }
 }
 
@@ -255,25 +255,26 @@ fn again<T: DeserializeOwned>(printed: &impl Serialize) -> T {
 }
 
 /// Each report of each test is read again as it was written.
-fn judge(snapshot: &Snapshot, source: Source) -> Report {
+fn judge(snapshot: &Snapshot) -> Report {
     let (policy, all) = (Policy::default(), Filter::default());
-    let report = audit(snapshot, &policy, &all, source, MADE.to_owned());
+    let mut report = audit(snapshot, &policy, &all);
+    MADE.clone_into(&mut report.made);
     assert_eq!(again::<Report>(&report), report);
     report
 }
 
 /// Each explanation of each test is read again as it was written.
 fn explained(snapshot: &Snapshot, subject: &str) -> Result<Explanation, String> {
-    let (policy, made) = (Policy::default(), MADE.to_owned());
-    let explanation = explain(snapshot, &policy, subject, Source::Files, made);
+    let explanation = explain(snapshot, &Policy::default(), subject);
     explanation.inspect(|it| assert_eq!(again::<Explanation>(it), *it))
 }
 
 /// The report about a server, as `ipgc audit` makes it.
 async fn live(server: &Server) -> Result<Report, LiveError> {
     let (client, scan) = (server.client_named("ipgc"), Scan::default());
-    let snapshot = read(&client, &scan).await?;
-    let mut report = judge(&snapshot, Source::Cluster);
+    let mut snapshot = read(&client, &scan).await?;
+    MADE.clone_into(&mut snapshot.made);
+    let mut report = judge(&snapshot);
     if wants_confirmation(&report) {
         confirm(
             &mut report,

@@ -6,7 +6,7 @@ use super::*;
 
 fn of_files(parts: &[File]) -> Report {
     let paths: Vec<_> = parts.iter().map(|file| file.0.clone()).collect();
-    judge(&files::read(&paths, None).unwrap(), Source::Files)
+    judge(&files::read(&paths, None).unwrap())
 }
 
 const OTHERS: &[Kind] = &[Kind::NodeSlicePool, Kind::Node, Kind::Definition];

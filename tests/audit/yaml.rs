@@ -125,8 +125,5 @@ fn a_directory_is_read_in_both_forms() {
     folder.write("b.yml", &node[0].to_string());
     folder.write("c.txt", "passed over");
     let read = files::read(std::slice::from_ref(&folder.0), None);
-    assert_eq!(
-        judge(&read.unwrap(), Source::Files),
-        File::new(JSON).judged()
-    );
+    assert_eq!(judge(&read.unwrap()), File::new(JSON).judged());
 }

@@ -35,7 +35,7 @@ use super::{
     filter::is_named,
     grid::Grid,
     index::Place,
-    report::{Source, Split},
+    report::Split,
     words,
 };
 use crate::snapshot::{Kind, NOW, Snapshot};
@@ -52,13 +52,7 @@ pub(super) fn why(assessor: &Assessor<'_>, it: &Judged<'_>) -> (String, String) 
 ///
 /// # Errors
 /// One line, when nothing is known of it.
-pub fn explain(
-    snapshot: &Snapshot,
-    policy: &Policy,
-    subject: &str,
-    source: Source,
-    made: String,
-) -> Result<Explanation, String> {
+pub fn explain(snapshot: &Snapshot, policy: &Policy, subject: &str) -> Result<Explanation, String> {
     let assessor = Assessor::new(snapshot, policy);
     let told = match (subject.parse::<IpAddr>(), subject.strip_prefix("node/")) {
         (Ok(address), _) => assessor.explain_address(address.to_canonical()),
@@ -67,8 +61,8 @@ pub fn explain(
     };
     told.map(|told| Explanation {
         version: EXPLANATION_VERSION,
-        made,
-        source,
+        made: snapshot.made.clone(),
+        source: snapshot.source,
         notes: [assessor.notes(), told.notes].concat(),
         knows_reservations: snapshot.kinds.contains(&Kind::Reservation),
         ..told

@@ -78,7 +78,7 @@ fn all<T>(them: impl Iterator<Item = T>, text: impl Fn(T) -> String) -> String {
 
 /// The grids of the pools, in the order of the report; and all that the script reads.
 fn data(report: &Report, snapshot: &Snapshot, policy: &Policy) -> (Vec<Option<Grid>>, String) {
-    let assessor = Assessor::new(snapshot, policy).at(report.source, &report.made);
+    let assessor = Assessor::new(snapshot, policy);
     // Texts that many rows share, each with its place in the list of them.
     let mut texts = HashMap::new();
     let usages = report.pools.iter().enumerate();
