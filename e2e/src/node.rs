@@ -21,7 +21,7 @@
 //! | `install` | ipgc as its users run it |
 //! | `detector` | reads all addresses of all pods, and tells doubles of our making from others |
 //! | `frees` | which rows ipgc freed, and when, from the audit log |
-//! | `needs` | what the machine must have, in one line each |
+//! | `needs` | root, cgroups and kernel modules |
 //!
 //! It needs root, and says so. Everything on the machine that is not in the folder of the run belongs to
 //! namespaces that end with this process, but for empty cgroups, which the next run removes.

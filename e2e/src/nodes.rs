@@ -13,12 +13,14 @@ use kube::{
     Api, Client, ResourceExt as _,
     api::{Patch, PatchParams},
 };
-use serde_json::{Value, json};
+use serde_json::json;
+use testkit::fixtures;
 use tokio::task::JoinHandle;
 
 use crate::{
     Cluster, Result,
     cluster::{create, unique},
+    pods,
     process::lock,
 };
 
@@ -41,18 +43,11 @@ impl Cluster {
     pub async fn live_node(&self, prefix: &str) -> Result<LiveNode> {
         let name = unique(prefix);
         let nodes: Api<Node> = Api::all(self.client().clone());
-        let node = create(&nodes, json!({"metadata": {"name": name}})).await?;
-        let lease = json!({
-            "metadata": {
-                "name": name,
-                "namespace": LEASES,
-                // As the kubelet has it: the Lease goes with its node.
-                "ownerReferences": [{
-                    "apiVersion": "v1", "kind": "Node", "name": name, "uid": node.uid(),
-                }],
-            },
-            "spec": {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": now()},
-        });
+        let node = create(&nodes, fixtures::node(&name, true)).await?;
+        let mut lease = fixtures::lease(LEASES, &name, &name, &now());
+        // As the kubelet has it: the Lease goes with its node.
+        lease["metadata"]["ownerReferences"] =
+            json!([{"apiVersion": "v1", "kind": "Node", "name": name, "uid": node.uid()}]);
         let leases: Api<Lease> = Api::namespaced(self.client().clone(), LEASES);
         create(&leases, lease).await?;
         let heart = tokio::spawn(beat(leases, name.clone()));
@@ -61,10 +56,7 @@ impl Cluster {
             client: self.client().clone(),
             heart: Mutex::new(Some(heart)),
         };
-        node.report(&json!({
-            "type": "Ready", "status": "True", "reason": "KubeletReady",
-        }))
-        .await?;
+        node.report(true).await?;
         Ok(node)
     }
 }
@@ -74,17 +66,12 @@ impl LiveNode {
     /// sandboxes go on.
     pub async fn silence(&self) -> Result<()> {
         self.stop_heart();
-        self.report(&json!({
-            "type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown",
-        }))
-        .await
+        self.report(false).await
     }
 
-    async fn report(&self, condition: &Value) -> Result<()> {
-        let mut condition = condition.clone();
-        let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        condition["lastTransitionTime"] = json!(now);
-        condition["lastHeartbeatTime"] = json!(now);
+    /// Writes its Ready condition.
+    async fn report(&self, is_ready: bool) -> Result<()> {
+        let condition = fixtures::ready_condition(is_ready, &pods::now());
         let status = json!({"status": {"conditions": [condition]}});
         Api::<Node>::all(self.client.clone())
             .patch_status(&self.name, &PatchParams::default(), &Patch::Merge(status))

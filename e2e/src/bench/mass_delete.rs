@@ -96,22 +96,8 @@ struct Seen {
     oldest_proof: Duration,
 }
 
-/// Runs the first of them.
-pub async fn replica_set(bench: &Bench) -> Result<Vec<Line>> {
-    run(bench, &REPLICA_SET).await
-}
-
-/// Runs the second.
-pub async fn stateful_set(bench: &Bench) -> Result<Vec<Line>> {
-    run(bench, &STATEFUL_SET).await
-}
-
-/// Runs the third.
-pub async fn rows(bench: &Bench) -> Result<Vec<Line>> {
-    run(bench, &ROWS).await
-}
-
-async fn run(bench: &Bench, variant: &Variant) -> Result<Vec<Line>> {
+/// Runs one of them.
+pub async fn run(bench: &Bench, variant: &Variant) -> Result<Vec<Line>> {
     let scene = variant.name;
     let upstream = upstream_loop::took(bench).await?;
     let pods = bench.size(10_000);

@@ -84,16 +84,16 @@ struct Scene {
 }
 
 macro_rules! scenes {
-    ($($name:expr, $is_short:literal, $run:path;)*) => {
-        &[$(Scene { name: $name, is_short: $is_short, run: |bench| $run(bench).boxed_local() }),*]
+    ($($name:expr, $is_short:literal, $run:expr;)*) => {
+        &[$(Scene { name: $name, is_short: $is_short, run: |bench| ($run)(bench).boxed_local() }),*]
     };
 }
 
 /// All scenes, in the order in which they run: name, whether it is part of a short run, function.
 const SCENES: &[Scene] = scenes! {
-    mass_delete::REPLICA_SET.name, true, mass_delete::replica_set;
-    mass_delete::STATEFUL_SET.name, true, mass_delete::stateful_set;
-    mass_delete::ROWS.name, true, mass_delete::rows;
+    mass_delete::REPLICA_SET.name, true, |bench| mass_delete::run(bench, &mass_delete::REPLICA_SET);
+    mass_delete::STATEFUL_SET.name, true, |bench| mass_delete::run(bench, &mass_delete::STATEFUL_SET);
+    mass_delete::ROWS.name, true, |bench| mass_delete::run(bench, &mass_delete::ROWS);
     large_pool::NAME, true, large_pool::run;
     churn::NAME, true, churn::run;
     memory::NAME, false, memory::run;

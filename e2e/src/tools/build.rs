@@ -9,8 +9,7 @@ use std::{
     io::{self, Write as _},
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use super::{
@@ -19,9 +18,6 @@ use super::{
     source,
 };
 use crate::{Error, Result, process};
-
-/// A line for the person who waits, often enough to show life and seldom enough to keep a log short.
-const STILL_BUILDING: Duration = Duration::from_secs(30);
 
 /// The module whose `artifacts/` hold the CRD of network attachments.
 const NETWORK_ATTACHMENTS: &str =
@@ -83,7 +79,7 @@ pub(super) fn go_build(recipe: &Recipe, target: &Path) -> Result<()> {
         .arg(&temporary)
         .arg(&recipe.package);
     let started = Instant::now();
-    run_with_progress(command, recipe.name, &beside(target, "log"))?;
+    process::said(&mut command)?;
     fs::rename(&temporary, target)?;
     say(&format!(
         "built {} in {} s: {}",
@@ -167,36 +163,6 @@ fn need_go(recipe: &Recipe) -> Result<()> {
         "{} has to be built, and there is no `go` command: install Go 1.21 or newer from go.dev/dl{assets}",
         recipe.name
     )))
-}
-
-fn run_with_progress(mut command: Command, name: &str, log: &Path) -> Result<()> {
-    let file = File::create(log)?;
-    let mut child = command.stdout(Stdio::null()).stderr(file).spawn()?;
-    let started = Instant::now();
-    let mut spoken = started;
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break status;
-        }
-        if spoken.elapsed() >= STILL_BUILDING {
-            spoken = Instant::now();
-            say(&format!(
-                "still building {name}, {} s so far",
-                started.elapsed().as_secs()
-            ));
-        }
-        thread::sleep(Duration::from_millis(200));
-    };
-    let text = process::tail(log, 40);
-    fs::remove_file(log).ok();
-    if status.success() {
-        return Ok(());
-    }
-    Err(Error::Command {
-        what: format!("go build of {name}"),
-        status: status.to_string(),
-        output: text,
-    })
 }
 
 /// The lock of this name, which keeps two processes, and two tests of one, from building the same at the same time. It

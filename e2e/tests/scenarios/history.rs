@@ -31,7 +31,7 @@ async fn after_etcd_was_restored_nothing_that_was_seen_before_counts() -> Result
 
     let is_refusing = Arc::new(AtomicBool::new(true));
     let refuses = Arc::clone(&is_refusing);
-    let (client, _) = refusing(scene.client().await?, move |asked| {
+    let client = refusing(scene.client().await?, move |asked| {
         refuses.load(Ordering::Relaxed) && asked.is(&Method::PATCH, "ippools")
     });
     let collecting = scene.collect_through(client, scene.config()).await?;

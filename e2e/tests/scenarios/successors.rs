@@ -44,7 +44,8 @@ async fn end_before<T: Send + 'static>(
     let collecting = scene.collect_through(client, scene.config()).await?;
     scene.start("web-0", network).await?;
     scene.namespace.end_pod("web-0", End::Succeeded).await?;
-    Ok((collecting, done.over("the successor's ADD").await?))
+    let outcome = tokio::time::timeout(wait::PATIENCE, done).await???;
+    Ok((collecting, outcome))
 }
 
 /// Lets the successor run, and asserts that a third pod shares no address with it.

@@ -3,15 +3,12 @@
 use std::{
     collections::BTreeMap,
     net::IpAddr,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use e2e::{
-    Cluster, Error, Namespace, Result,
+    Cluster, Namespace, Result,
     audit::Request,
     cluster::unique,
     cni::{Cni, Network, Sandbox},
@@ -371,29 +368,12 @@ where
     ClientBuilder::new(service, namespace).build()
 }
 
-/// The outcome of something that a test does between two steps of the collector.
-pub struct Interlude<T>(oneshot::Receiver<Result<T>>);
-
-impl<T> Interlude<T> {
-    /// Waits until it is over.
-    pub async fn over(self, what: &str) -> Result<T> {
-        match tokio::time::timeout(wait::PATIENCE, self.0).await {
-            Ok(Ok(outcome)) => outcome,
-            _ => Err(Error::Deadline {
-                what: what.to_owned(),
-                after: wait::PATIENCE,
-                state: "the request before which it happens was never sent".to_owned(),
-            }),
-        }
-    }
-}
-
-/// A client that holds back the first request that is `awaited`, does `act`, and lets it go.
+/// A client that holds back the first request that is `awaited`, does `act`, and lets it go; and the outcome of `act`.
 pub fn just_before<T: Send + 'static>(
     client: Client,
     awaited: impl Fn(&Asked) -> bool + Send + Sync + 'static,
     act: impl Future<Output = Result<T>> + Send + 'static,
-) -> (Client, Interlude<T>) {
+) -> (Client, oneshot::Receiver<Result<T>>) {
     let (told, outcome) = oneshot::channel();
     let act = async move {
         // Nobody may be waiting any more.
@@ -408,28 +388,23 @@ pub fn just_before<T: Send + 'static>(
             None
         }
     });
-    (client, Interlude(outcome))
+    (client, outcome)
 }
 
-/// A client to whose `refused` requests some proxy answers 500, the server never sees them; and how
-/// many there were.
+/// A client to whose `refused` requests some proxy answers 500, the server never sees them.
 pub fn refusing(
     client: Client,
     refused: impl Fn(&Asked) -> bool + Send + Sync + 'static,
-) -> (Client, Arc<AtomicUsize>) {
-    let count = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&count);
-    let client = hooked(client, move |asked| {
+) -> Client {
+    hooked(client, move |asked| {
         refused(asked).then(|| {
-            counted.fetch_add(1, Ordering::Relaxed);
             let answer = Response::builder()
                 .status(500)
                 .body(Body::from(b"no luck today".to_vec()))
                 .unwrap();
             async { Some(answer) }.boxed()
         })
-    });
-    (client, count)
+    })
 }
 
 /// Rows by offset, from the sandboxes that hold them.
