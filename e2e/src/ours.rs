@@ -17,7 +17,7 @@ use crate::{
     cluster::unique,
     process::{Process, said, success, tail, tied},
     tools::{Tool, blocking},
-    wait::{self, Probe},
+    wait,
 };
 
 /// Waits as short as they can be set, but for that after an end which proves the sandbox stopped.
@@ -223,15 +223,16 @@ impl Ipgc {
     /// Waits for words in its log.
     pub async fn says(&self, words: &str) -> Result<()> {
         let what = format!("ipgc to say {words:?}");
-        wait::until(&what, wait::PATIENCE, || async {
+        let log = || async {
             let log = self.log();
-            if log.contains(words) {
-                return Ok(Probe::Done(()));
+            // It may say it last.
+            if !log.contains(words) {
+                self.still_up()?;
             }
-            self.still_up()?;
-            Ok(Probe::NotYet(log))
-        })
-        .await
+            Ok(log)
+        };
+        wait::until_state(&what, wait::PATIENCE, log, |log| log.contains(words)).await?;
+        Ok(())
     }
 
     /// Waits until its caches are complete and its workers run. That it will serve `/readyz` it says before.

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     Result,
     audit::{Mark, Request},
-    wait::{self, Probe},
+    wait,
 };
 
 pub const NAME: &str = "memory";
@@ -120,13 +120,12 @@ async fn relist(bench: &Bench, stage: &Stage, collector: &Collector) -> Result<(
     meter.reset_peak()?;
     let mark = stage.plane.audit().mark()?;
     stage.plane.restart_api_server().await?;
-    let relisted = || async {
-        Ok(match watched_again(stage, mark)? {
-            (lists, true) if lists > 0 => Probe::Done(()),
-            (lists, _) => Probe::NotYet(format!("{lists} pages of pods were listed")),
-        })
-    };
-    wait::until("ipgc to list all pods again", RELIST, relisted).await?;
+    let relisted = || async { watched_again(stage, mark) };
+    let what = "ipgc to list all pods again";
+    wait::until_state(what, RELIST, relisted, |(lists, watches)| {
+        *lists > 0 && *watches
+    })
+    .await?;
     let relist = meter.peak()?;
     meter.reset_peak()?;
     collector.swept(sweeps + 1).await?;

@@ -276,17 +276,13 @@ pub(super) async fn ca(
 
 /// Waits until the controller manager says that its controllers run.
 pub(super) async fn controllers_begun(manager: &Process, deadline: Duration) -> Result<()> {
-    let waited = wait::until("the controllers to run", deadline, || async move {
+    let log = || async {
         manager.still_up()?;
-        let text = fs::read_to_string(manager.log())?;
-        Ok(if text.contains("Caches are synced") {
-            Probe::Done(())
-        } else {
-            Probe::NotYet("its caches are not in sync".into())
-        })
-    })
-    .await;
-    manager.started(waited)
+        Ok(fs::read_to_string(manager.log())?)
+    };
+    let begun = |log: &String| log.contains("Caches are synced");
+    let waited = wait::until_state("the controllers to run", deadline, log, begun).await;
+    manager.started(waited.map(drop))
 }
 
 fn flag(name: &str, path: &Path) -> String {

@@ -22,13 +22,7 @@ use super::{
     namespaces::{Inside, Kind, Namespaces, run},
     settings,
 };
-use crate::{
-    ControlPlane, Error, Result,
-    access::write_private,
-    process::lock,
-    tools::Tool,
-    wait::{self, Probe},
-};
+use crate::{ControlPlane, Error, Result, access::write_private, process::lock, tools::Tool, wait};
 
 /// Ready in 10 s; this is for a machine that compiles at the same time.
 const START: Duration = Duration::from_secs(180);
@@ -290,14 +284,11 @@ impl Machine {
             containerd.still_up()?;
             let mut version = self.command("ctr")?;
             version.arg("version");
-            Ok(match run("ctr version", version).await {
-                Ok(_) => Probe::Done(()),
-                Err(error) => Probe::NotYet(error.to_string()),
-            })
+            Ok(run("ctr version", version).await)
         };
-        wait::until("containerd to answer", START, up)
+        wait::until_state("containerd to answer", START, up, Result::is_ok)
             .await
-            .map_err(|error| containerd.start_error(error.to_string()))?;
+            .map_err(|error| containerd.start_error(error.to_string()))??;
         *lock(&self.containerd) = Some(containerd);
         Ok(())
     }

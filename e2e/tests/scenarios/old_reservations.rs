@@ -31,24 +31,17 @@ async fn with_fields(prefix: &str, fields: &[&str]) -> Result<(ControlPlane, Arc
         .await?;
     let (scene, network) = Scene::with_network_on(&cluster, prefix).await?;
     // It is served a moment later.
-    let spec = format!("{}={}", fields[0], "probe");
-    wait::until("the CRD to be the old one", wait::PATIENCE, || async {
-        plant(
-            &scene,
-            "10.9.9.9",
-            json!({fields[0]: "probe", "podref": "a/b"}),
-        )
-        .await?;
+    let spec = || async {
+        let spec = json!({fields[0]: "probe", "podref": "a/b"});
+        plant(&scene, "10.9.9.9", spec).await?;
         let read = kubectl(&scene, &["get", ORIP, "10.9.9.9", "-o", "jsonpath={.spec}"]).await?;
         kubectl(&scene, &["delete", ORIP, "10.9.9.9"]).await?;
-        let is_it = read.contains("probe") && (read.contains("a/b") == fields.contains(&"podref"));
-        Ok(if is_it {
-            wait::Probe::Done(())
-        } else {
-            wait::Probe::NotYet(format!("{spec}: {read}"))
-        })
-    })
-    .await?;
+        Ok(read)
+    };
+    let is_it = |read: &String| {
+        read.contains("probe") && (read.contains("a/b") == fields.contains(&"podref"))
+    };
+    wait::until_state("the CRD to be the old one", wait::PATIENCE, spec, is_it).await?;
     Ok((plane, scene, network))
 }
 
