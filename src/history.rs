@@ -16,7 +16,8 @@ use kube::{
     api::{ListParams, ObjectList, Request},
     core::request,
 };
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::{sync::watch, time::sleep};
 use tracing::{debug, warn};
 
@@ -46,12 +47,6 @@ impl<T: Clone> Page for ObjectList<T> {
 pub struct History {
     versions: watch::Sender<Versions>,
     on_back: OnceLock<OnBack>,
-}
-
-/// A list of which the metadata is all that is read.
-#[derive(Deserialize)]
-struct Head {
-    metadata: ListMeta,
 }
 
 impl History {
@@ -171,7 +166,7 @@ impl History {
             let Ok(request) = request.list_metadata(&ListParams::default().limit(1)) else {
                 return;
             };
-            match call(client.request::<Head>(request)).await {
+            match call(client.request::<ObjectList<Value>>(request)).await {
                 Ok(list) => {
                     history.hear(Some(&asked), &list.metadata);
                     return;

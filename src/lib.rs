@@ -10,10 +10,10 @@
 //!  Routes::of              its networks lead to pools                         (core)
 //!  Cases::open             a case for each pool waits for its first look      (core)
 //!  Lanes::ready            the cases of a pool that gathered are one batch    (core)
-//!  turn::work              observes the pool (PoolApi), then proves (Prover)
+//!  turn::work              observes the pool, then proves whether its pods are there
 //!  Turn::judge             asks for each row, with the evidence of that moment
 //!  Proof::release          the only way to a row that may go                  (core)
-//!  PoolApi::free           the guarded patch; then release: the reservations
+//!  Context::free           the guarded patch; then release: the reservations
 //! ```
 //!
 //! The answers go back to the planner, which closes the case or looks at it again.

@@ -17,8 +17,8 @@ use prometheus_client::{
 };
 
 use crate::{
-    collect::sweep::{NODES_SHOWN, SweepReport},
     lock::lock,
+    report::{NODES_SHOWN, SweepReport},
     vitals::Vitals,
 };
 

@@ -9,8 +9,8 @@ use ipgc_core::{judge::Word, plan::Outlook};
 use tokio::time::timeout;
 
 use crate::{
-    collect::sweep::SweepReport,
     config::Config,
+    report::SweepReport,
     run::{Phase, Running},
 };
 

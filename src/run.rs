@@ -13,32 +13,23 @@ use std::{
 use ipgc_core::{known::Evidence, node::Nodes, plan::Input, routes::KnownPools};
 use kube::Client;
 use tokio::{
-    sync::{Notify, mpsc, watch},
+    sync::mpsc,
     task::{JoinError, JoinHandle, JoinSet},
     time::timeout,
 };
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::{
-    backoff::Backoff,
     calls::{asks_twice, patient},
     clock::Clock,
     collect::{
         context::Context,
         gate::Gate,
         intake::{NadSink, NodeSink, PodSink},
-        nodes::NodeKeeper,
-        planner::Planning,
-        pool_api::PoolApi,
-        prover::Prover,
-        refusals::Refusals,
-        release::Releaser,
-        reservation_api::ReservationApi,
-        sweep::Sweeper,
     },
     config::Config,
-    empty_pools::EmptyPools,
+    empty_pools::delete_empty_pools,
     guard::{read_only, while_leading},
     history::History,
     leader::{Elector, Leadership},
@@ -96,7 +87,8 @@ impl Collector {
                 (Some(elector), leadership)
             }
         };
-        let gate = Arc::new(Gate::new(clock, leadership.clone()));
+        // An access review is a POST, and the copy that writes has just led.
+        let gate = Arc::new(Gate::new(clock, leadership.clone(), requests.clone()));
         let mut evidence = Evidence::new(config.breaker, Nodes::default());
         let namespace = config.pool_namespace.as_deref();
         evidence.pools = KnownPools::new(namespace, std::iter::empty(), Vec::new());
@@ -147,9 +139,6 @@ impl Collector {
             phase,
             ..
         } = &*vitals;
-        let clock = *clock;
-        // An access review is a POST, and the copy that writes has just led.
-        let refusals = Refusals::new(requests.clone(), clock);
         // No decision is relied on for what a dry run promises.
         let requests = if config.dry_run {
             read_only(requests)
@@ -169,44 +158,21 @@ impl Collector {
         let requests = patient(asks_twice(while_leading(requests, leadership.clone())));
         // Its room is taken only by what is in it.
         let (planner, inputs) = mpsc::channel(config.queue_capacity.max(1));
-        let tasks = TaskTracker::new();
-
-        let prover = Prover::new(
-            requests.clone(),
-            gate.clone(),
-            tasks.clone(),
-            history.clone(),
-        );
-        let releaser = Releaser::new(
-            ReservationApi::new(requests.clone(), history.clone()),
-            prover.clone(),
-            tasks.clone(),
-            config.sweep_interval,
-        );
         let context = Arc::new(Context {
-            pools: PoolApi::new(requests.clone(), clock, history.clone(), config.workers)
-                .with_claims(config.resource_claims),
-            reservations: ReservationApi::new(requests.clone(), history.clone()),
             freshness,
-            prover,
             evidence: evidence.clone(),
-            reading_pools: tokio::sync::Mutex::default(),
-            reading_nodes: tokio::sync::Mutex::default(),
             history: history.clone(),
             planner,
-            sweep_wanted: Notify::new(),
-            node_news: Notify::new(),
-            interest: watch::Sender::default(),
-            told: Mutex::default(),
-            policy: config.policy,
-            clock,
-            dry_run: config.dry_run,
+            clock: *clock,
             pulse: vitals.pulse.clone(),
             closing: vitals.closing.clone(),
+            stop: stop.clone(),
+            outlook: vitals.outlook.clone(),
+            sweeps: vitals.sweeps.clone(),
             gate,
-            refusals,
             events,
             counters: counters.clone(),
+            ..Context::new(requests, config)
         });
         // The history outlives the run, and must not hold the sender of events for so long.
         let run = Arc::downgrade(&context);
@@ -232,21 +198,12 @@ impl Collector {
         let sink = NadSink::new(evidence.clone());
         let informer = follow(watches, sink, nads_synced, history.clone());
         background.spawn(named("the definition informer", informer));
-        if config.collect_empty_pools {
-            let empty_pools = EmptyPools {
-                client: requests.clone(),
-                namespace: config.pool_namespace.clone(),
-                leadership: leadership.clone(),
-                clock,
-                dry_run: config.dry_run,
-            };
-            background.spawn(named("the look for empty pools", empty_pools.run()));
+        if context.config.collect_empty_pools {
+            let looking = delete_empty_pools(context.clone(), leadership.clone());
+            background.spawn(named("the look for empty pools", looking));
         }
-        let keeper = NodeKeeper {
-            context: context.clone(),
-            client: requests,
-        };
-        background.spawn(named("the keeper of nodes", keeper.run()));
+        let keeping = context.clone().keep_nodes();
+        background.spawn(named("the keeper of nodes", keeping));
         let caches = async {
             for (_, synced) in &vitals.synced {
                 // The sender is here, so this cannot fail.
@@ -260,28 +217,14 @@ impl Collector {
             () = vitals.pulse.through(caches) => {}
         }
 
-        let sweeper = Sweeper {
-            context: context.clone(),
-            namespace: config.pool_namespace,
-            interval: config.sweep_interval,
-            health: vitals.sweeps.clone(),
-        };
-        background.spawn(named("the sweep", sweeper.run()));
+        let sweeping = context.clone().run_sweeps();
+        background.spawn(named("the sweep", sweeping));
         let watched = watch_leadership(leadership.clone(), context.clone());
         background.spawn(named("the watch over leadership", watched));
-        let planning = Planning {
-            context,
-            releaser: Arc::new(releaser),
-            outlook: vitals.outlook.clone(),
-            capacity: config.queue_capacity,
-            max_retries: config.max_retries,
-            backoff: Backoff::new(config.retry_from, config.retry_to),
-            tasks: tasks.clone(),
-            stop: stop.clone(),
-        };
+        info!(workers = context.config.workers, "ready");
+        let tasks = context.tasks.clone();
         let mut planner = JoinSet::new();
-        planner.spawn(named("the planner", planning.run(inputs)));
-        info!(workers = config.workers, "ready");
+        planner.spawn(named("the planner", context.run_planner(inputs)));
         // Only now, so that the copy that leads can work at once.
         let election_over = CancellationToken::new();
         let mut election = JoinSet::new();

@@ -5,21 +5,18 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use ipgc_core::{known::Evidence, plan::Outlook};
+use ipgc_core::{known::Evidence, plan::Outlook, time::Moment};
 use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     clock::{Clock, wall},
-    collect::{
-        gate::Shut,
-        sweep::{SweepHealth, SweepReport},
-    },
+    collect::gate::Access,
     leader::Leadership,
     lock::Shared,
     pulse::Pulse,
-    report::Counters,
+    report::{Counters, SweepHealth, SweepReport},
 };
 
 /// A sweep that has not got on for so long hangs: its longest step is a request, which ends after 20 s, and waits
@@ -50,7 +47,7 @@ pub struct Vitals {
     /// The evidence, of which the number of pods is shown.
     pub(crate) evidence: Shared<Evidence>,
     /// Why nothing is written at present, where the API server does not let us.
-    pub shut: watch::Receiver<Option<Shut>>,
+    pub shut: watch::Receiver<Option<(Moment, Access)>>,
     /// How far the run has come.
     pub phase: watch::Sender<Phase>,
     /// The sign of life of the sweep.
@@ -78,7 +75,7 @@ impl Vitals {
         leadership: Leadership,
         counters: Arc<Counters>,
         evidence: Shared<Evidence>,
-        shut: watch::Receiver<Option<Shut>>,
+        shut: watch::Receiver<Option<(Moment, Access)>>,
     ) -> Self {
         let resources = ["pods", "nodes", "network-attachment-definitions"];
         Self {
@@ -152,7 +149,7 @@ impl Vitals {
 
 #[cfg(test)]
 mod tests {
-    use ipgc_core::{breaker::Limits, node::Nodes, time::Moment};
+    use ipgc_core::{breaker::Limits, node::Nodes};
     use tokio::time::sleep;
 
     use super::*;

@@ -323,7 +323,8 @@ async fn where_podrefs_are_immutable_claims_stop_and_all_else_goes(
     let late = crowd(&bench, "StatefulSet", 201..=201);
     seconds(1).await;
     bench.end(&late);
-    seconds(4).await;
+    // Two cooldowns, where a sweep saw the row a moment before the end.
+    seconds(5).await;
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
     assert_eq!(bench.reservations().len(), 101);
     // Mended: one claim is tried after a sweep, and lets all others follow. One was tried just before that sweep, maybe.

@@ -15,9 +15,9 @@ const PROGRAM: &[&[&str]] = &[
     &["api", "calls", "chance", "clock", "lock"],
     &["backoff"],
     &["access", "history", "leader", "pulse"],
-    &["guard", "report", "watch"],
+    &["config", "guard", "report", "watch"],
     &["collect"],
-    &["config", "snapshot", "vitals"],
+    &["snapshot", "vitals"],
     &["audit", "metrics"],
     &["empty_pools"],
     &["admin", "run"],
@@ -27,10 +27,10 @@ const PROGRAM: &[&[&str]] = &[
 
 /// The modules of `src/collect/`, from the lowest layer to the highest.
 const COLLECT: &[&[&str]] = &[
-    &["batches", "gate", "names", "refusals", "reservation_api"],
-    &["pool_api", "roll"],
-    &["prover"],
+    &["batches", "gate", "names"],
+    &["released", "roll"],
     &["context"],
+    &["pool_api", "prover", "reservation_api"],
     &["nodes", "second_look"],
     &["release", "sweep"],
     &["intake", "turn"],

@@ -3,6 +3,7 @@
 //! meanwhile, so that nothing passes by doing nothing.
 
 use crate::prelude::*;
+use ipgc_core::judge::Word;
 
 /// A collector that runs, `node-1` at work, `web-0` born there with row 1, and the neighbour.
 async fn room() -> (Bench, Beat) {
@@ -97,7 +98,7 @@ async fn m1_27_held_evidence_expires() {
     seconds(4 * 3_600).await;
     stays(&bench, POOL, &["1"]).await;
     let report = bench.running.vitals.sweeps.borrow().report.clone();
-    assert_eq!(report.stale_by.get(&("unfenced", "deleted")), Some(&1));
+    assert_eq!(report.words.of(Word::Unfenced), 1);
     let _beat = come_back(&bench, "node-1");
     goes_in(&bench, POOL, "1", W..=W + 120).await;
 }

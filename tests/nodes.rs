@@ -2,7 +2,7 @@
 //! one with a timer of its own and no sweep in between.
 
 use crate::prelude::*;
-use ipgc_core::evidence::Unfenced;
+use ipgc_core::{evidence::Unfenced, judge::Word};
 
 /// No sweep after the one at the start.
 fn no_sweeps() -> Config {
@@ -305,7 +305,7 @@ async fn pod_that_told_of_no_network_is_held_with_its_node() {
     bench.kubelet().force_delete(NS, "plain");
     stays(&bench, POOL, &["1"]).await;
     let report = bench.running.vitals.sweeps.borrow().report.clone();
-    assert_eq!(report.stale_by.get(&("unfenced", "deleted")), Some(&1));
+    assert_eq!(report.words.of(Word::Unfenced), 1);
     taint(&bench, "node-1");
     next_second_goes(&bench).await;
 }

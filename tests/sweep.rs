@@ -2,7 +2,6 @@
 //! nothing stops it.
 
 use crate::prelude::*;
-use ipgc::core::judge::Word;
 
 /// Sweeps of the collector: each lists the slices once.
 fn sweeps(bench: &Bench) -> usize {
@@ -234,23 +233,4 @@ async fn predecessor_is_known_as_such_however_long_its_pod_stays_pending() {
     assert_eq!(bench.rows(POOL), ["1", "2"], "it may be scheduled");
     bench.put(young().node("node-1"));
     goes_after(&bench, POOL, "1", 1_200).await;
-}
-
-/// Only the rows that are candidates are remembered, and no rows of live pods.
-#[tokio::test(start_paused = true)]
-async fn nothing_is_remembered_but_candidates() {
-    let server = Server::new();
-    let names: Vec<_> = (1..=2_000).map(|n| format!("web-{n}")).collect();
-    put_many(&server, 0, "net", "StatefulSet", &names);
-    // The last seven are nobody's.
-    for n in 2_001..=2_007 {
-        put_row_on(&server, "10.0.0.0-16", n, &format!("web-{n}"), "net1", n);
-    }
-    let bench = Bench::start(server).await;
-    seconds(20).await;
-    let report = bench.running.vitals.sweeps.borrow().report.clone();
-    assert_eq!(
-        (report.rows, report.words.of(Word::Stale), report.remembered),
-        (2_007, 7, 7)
-    );
 }

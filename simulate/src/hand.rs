@@ -15,7 +15,6 @@ use ipgc::{
 };
 use ipgc_core::{evidence::Policy, pool::ObservedPool};
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
 
 use crate::{faults::OURS, oracle::Violation, world::World};
 
@@ -39,18 +38,17 @@ impl World {
         } else {
             LONGEST
         };
-        let stop = CancellationToken::new();
+        let writer = Writer::new(&client, policy, None);
         let stopping = async {
             sleep(patience).await;
-            stop.cancel();
+            writer.stop().cancel();
             pending::<()>().await;
         };
-        let writer = Writer::new(&client, policy, None);
         let freeing = async {
             let Some(freed) = writer.free(&it, false).await? else {
                 return Ok("release: freed");
             };
-            let released = writer.release(&it.pool, freed.reservation, &stop).await;
+            let released = writer.release(&it.pool, freed.reservation).await;
             match (released, &it.subject) {
                 (Ok(0), Subject::Reservation { .. }) => Ok("release: kept"),
                 (Ok(_), _) => Ok("release: freed"),

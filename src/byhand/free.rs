@@ -16,7 +16,6 @@ use ipgc_core::{
 };
 use kube::Resource as _;
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use super::{
@@ -28,7 +27,7 @@ use crate::{
     api::IpPool,
     audit::assess::{Assessor, Item},
     calls::CallError,
-    collect::{prover::Asked, release::Left, reservation_api::ReservationApi},
+    collect::{prover::Asked, released::Left, reservation_api::is_absent},
     config::Config,
     snapshot::{Snapshot, live},
 };
@@ -57,7 +56,7 @@ impl Writer {
                 stored,
             } => {
                 let podrefs = it.podref.iter().cloned().collect();
-                let observed = self.context.pools.observe(&it.pool, &podrefs).await?;
+                let observed = self.context.observe(&it.pool, &podrefs).await?;
                 let observed = observed.filter(|observed| observed.uid() == pool_uid);
                 let observed = observed.ok_or(NotDone::Gone)?;
                 let is_it = |row: &&Row| {
@@ -71,7 +70,7 @@ impl Writer {
             }
             Subject::Reservation { name, uid } => {
                 let snapshot = self.look().await?;
-                let assessor = Assessor::new(&snapshot, &self.context.policy);
+                let assessor = Assessor::new(&snapshot, &self.context.config.policy);
                 check(&assessor, it)?;
                 if it.is_readable {
                     let freed = of_reservation(&assessor, it, uid);
@@ -85,20 +84,16 @@ impl Writer {
 
     /// Claims the reservation, proves its pod absent, and deletes it. If a pod of that name may return, the deletion waits
     /// `--add-budget`: an ADD may have accepted the reservation before the claim. The result is the number of deleted
-    /// reservations. If `stop` ends it early, a collector finishes the claim.
+    /// reservations. If [`stop`](Self::stop) ends it early, a collector finishes the claim.
     ///
     /// # Errors
     /// Why it is left.
-    pub async fn release(
-        &self,
-        pool: &PoolKey,
-        reservation: Wanted,
-        stop: &CancellationToken,
-    ) -> Result<usize, NotDone> {
+    pub async fn release(&self, pool: &PoolKey, reservation: Wanted) -> Result<usize, NotDone> {
         let (context, mut deleted) = (&self.context, 0);
+        let stop = &context.stop;
         loop {
             let wanted = vec![reservation.clone()];
-            let released = self.releaser.release(context, pool, wanted, stop).await;
+            let released = context.release(pool, wanted).await;
             deleted += released.deleted;
             if released.left.is_empty() {
                 return Ok(deleted);
@@ -158,12 +153,12 @@ impl Writer {
         let ticket = observed.begin_proof();
         let snapshot = self.look().await?;
         let asked: Asked = it.podref.iter().map(|it| (it.clone(), true)).collect();
-        let proof = self.context.prover.prove(ticket, &asked, false).await;
+        let proof = self.context.prove(ticket, &asked, false).await;
         if !it.is_readable {
             check_pods(&snapshot, it)?;
             return self.free_unreadable(it, &proof, row, dry_run).await;
         }
-        let release = Assessor::new(&snapshot, &self.context.policy).force(&proof, row);
+        let release = Assessor::new(&snapshot, &self.context.config.policy).force(&proof, row);
         let release = release.map_err(|verdict| {
             NotDone::Kept(match verdict {
                 Verdict::Held(reason) => reason.to_string(),
@@ -178,7 +173,7 @@ impl Writer {
         };
         if !dry_run {
             let patch = FreePatch::new(&proof, vec![release]);
-            let done = self.context.pools.free(&it.pool, &patch).await;
+            let done = self.context.free(&it.pool, &patch).await;
             self.is_done(it, row, done).await?;
             info!(
                 pool = %it.pool,
@@ -232,7 +227,7 @@ impl Writer {
         if dry_run {
             return Ok(None);
         }
-        let done = self.context.pools.free_unreadable(&it.pool, &patch).await;
+        let done = self.context.free_unreadable(&it.pool, &patch).await;
         self.is_done(it, row, done).await?;
         info!(pool = %it.pool, key = row.key(), address = %it.address, stored = %row.stored(), "freed row that cannot be read");
         Ok(None)
@@ -249,7 +244,7 @@ impl Writer {
         match done {
             Err(error) if error.answer() == Answer::Unclear => {
                 let podrefs: BTreeSet<_> = it.podref.iter().cloned().collect();
-                let now = self.context.pools.observe(&it.pool, &podrefs).await?;
+                let now = self.context.observe(&it.pool, &podrefs).await?;
                 let rows = now.iter().flat_map(ObservedPool::rows);
                 match rows.into_iter().find(|it| it.key() == row.key()) {
                     None => Ok(()),
@@ -269,16 +264,16 @@ impl Writer {
         (name, uid): (&str, &str),
         dry_run: bool,
     ) -> Result<(), NotDone> {
-        let (namespace, api) = (&it.pool.namespace, &self.context.reservations);
-        let there = api.get(namespace, name).await?;
+        let (namespace, context) = (&it.pool.namespace, &self.context);
+        let there = context.reservation(namespace, name).await?;
         let is_it =
             |there: &Reservation| there.uid == uid && there.pod() == Err(Unreadable::PodRef);
         let there = there.filter(is_it).ok_or(NotDone::Gone)?;
         if dry_run {
             return Ok(());
         }
-        match api.delete(namespace, &there).await {
-            Err(error) if !ReservationApi::is_absent(&error, name) => return Err(error.into()),
+        match context.delete_reservation(&there).await {
+            Err(error) if !is_absent(&error, name) => return Err(error.into()),
             _ => {}
         }
         info!(namespace, reservation = name, address = %it.address, "freed reservation that names no pod");

@@ -12,11 +12,12 @@ use std::{sync::Arc, time::Duration};
 
 use ipgc_core::evidence::Policy;
 use kube::Client;
-use tokio_util::task::TaskTracker;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     calls::{CallError, patient},
-    collect::{context::Context, pool_api::ObserveError, release::Releaser},
+    collect::context::Context,
+    config::Config,
     snapshot::live::{LiveError, Scan},
 };
 
@@ -32,9 +33,6 @@ pub enum NotDone {
     /// The cluster could not be read.
     #[error(transparent)]
     Read(#[from] LiveError),
-    /// The pool could not be read.
-    #[error(transparent)]
-    Observe(#[from] ObserveError),
     /// The request was not done, as far as is known.
     #[error(transparent)]
     Call(#[from] CallError),
@@ -45,17 +43,20 @@ pub struct Writer {
     client: Client,
     scan: Scan,
     context: Arc<Context>,
-    releaser: Arc<Releaser>,
 }
 
 impl Writer {
     /// Works through `client`, by this policy, on the pools of this namespace or of all.
     pub fn new(client: &Client, policy: Policy, pool_namespace: Option<String>) -> Self {
         let client = patient(client.clone());
-        let context = Context::without_watches(client.clone(), policy);
-        let (reservations, prover) = (context.reservations.clone(), context.prover.clone());
-        // There is no sweep, after which a claim that was refused would be tried again.
-        let releaser = Releaser::new(reservations, prover, TaskTracker::new(), Duration::ZERO);
+        let config = Config {
+            policy,
+            // There is no sweep, after which a claim that was refused would be tried again.
+            sweep_interval: Duration::ZERO,
+            workers: 1,
+            ..Config::default()
+        };
+        let context = Context::new(client.clone(), config);
         Self {
             client,
             scan: Scan {
@@ -64,7 +65,11 @@ impl Writer {
                 ..Scan::default()
             },
             context: Arc::new(context),
-            releaser: Arc::new(releaser),
         }
+    }
+
+    /// Ends the work early: a collector finishes what was begun.
+    pub fn stop(&self) -> &CancellationToken {
+        &self.context.stop
     }
 }

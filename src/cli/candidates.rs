@@ -3,7 +3,7 @@
 //!
 //! It only reads. A cluster that does not answer soon has no candidates, and no error is said: a person is typing.
 
-use std::{collections::BTreeSet, ffi::OsStr, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, ffi::OsStr, time::Duration};
 
 use clap::{Args as _, FromArgMatches as _};
 use clap_complete::{ArgValueCompleter, CompletionCandidate};
@@ -17,8 +17,8 @@ use tokio::time::timeout;
 
 use super::{block_on, cluster};
 use crate::{
-    clock::Clock,
-    collect::pool_api::{PoolApi, first_page},
+    collect::{context::Context, pool_api::first_page},
+    config::Config,
     guard::read_only,
     history::History,
 };
@@ -98,10 +98,10 @@ async fn found(word: &str, wanted: Wanted) -> Result<BTreeSet<String>, String> {
         Wanted::All | Wanted::Pools | Wanted::Addresses => {
             found.extend(matches!(wanted, Wanted::All).then(|| NODE.to_owned()));
             let namespace = cluster.pool_namespace();
-            let pools = PoolApi::new(client, Clock::start(), Arc::default(), 1);
+            let context = Context::new(client, Config::default());
             let mut next = Some(first_page());
             while let Some(page) = next.filter(|_| found.len() < MOST) {
-                let page = pools.page(namespace.as_deref(), &page, |_| true);
+                let page = context.pool_page(namespace.as_deref(), &page, |_| true);
                 let page = page.await.map_err(|error| error.to_string())?;
                 let readable = page.pools.iter().flatten();
                 let words = readable.flat_map(|pool| words_of(pool, wanted));

@@ -8,7 +8,6 @@ use std::{
 };
 
 use futures::future::join_all;
-use tokio_util::sync::CancellationToken;
 
 use super::{Ended, block_on, candidates::Wanted, log, print, print_line, signals, source::Live};
 use crate::{
@@ -90,7 +89,7 @@ impl Args {
         let namespace = self.live.cluster.pool_namespace();
         let writer = Writer::new(&client, self.live.waits.policy(), namespace);
         writer.check_rights(self.dry_run).await?;
-        let (stop, interrupted) = (CancellationToken::new(), signals::listen()?);
+        let (stop, interrupted) = (writer.stop(), signals::listen()?);
         let stopping = stop.clone();
         tokio::spawn(async move {
             interrupted.await;
@@ -117,7 +116,7 @@ impl Args {
         // Each may wait for ADDs that are at work, and they wait together.
         let released = begun.into_iter().map(async |(it, freed)| {
             let said = self.said(it, Some(&freed));
-            let released = writer.release(&it.pool, freed.reservation, &stop).await;
+            let released = writer.release(&it.pool, freed.reservation).await;
             (it, said, released)
         });
         for (it, said, released) in join_all(released).await {

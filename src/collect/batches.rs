@@ -1,81 +1,86 @@
-//! Group commit: jobs for one key gather while earlier ones of that key are at work, and are served
-//! together.
+//! Group commit: jobs in one namespace gather while earlier ones of that namespace are at work, and are served together.
 //!
-//! For each key there is one task at the most, which lives as long as it has jobs. Knows nothing of
-//! what the jobs are.
+//! For each namespace there is one task at the most, which lives as long as it has jobs. Knows nothing of what the jobs
+//! are.
 
-use std::{collections::HashMap, future::Future, hash::Hash, sync::Arc};
+use std::{collections::HashMap, future::Future, sync::Arc};
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
 use crate::lock::{Shared, lock};
 
-/// The inboxes of all keys.
-pub struct Batches<K, J> {
-    inboxes: Inboxes<K, J>,
-    tasks: TaskTracker,
+/// A job, and where its answer is awaited.
+pub type Job<J, A> = (J, oneshot::Sender<A>);
+
+/// The inboxes of all namespaces.
+pub struct Batches<J, A>(Shared<HashMap<String, mpsc::UnboundedSender<Job<J, A>>>>);
+
+impl<J, A> Default for Batches<J, A> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
 }
 
-type Inboxes<K, J> = Shared<HashMap<K, mpsc::UnboundedSender<J>>>;
-
-impl<K: Clone + Eq + Hash, J> Batches<K, J> {
-    /// No jobs yet. The task that serves them runs in `tasks`.
-    pub fn new(tasks: TaskTracker) -> Self {
-        Self {
-            inboxes: Arc::default(),
-            tasks,
-        }
-    }
-
-    /// Adds a job. If nobody serves its key, somebody does from now on.
-    pub fn submit<F>(&self, key: K, job: J, serve: impl FnOnce(Inbox<K, J>) -> F)
+impl<J, A> Batches<J, A> {
+    /// Adds a job, and waits for its answer; `None` if whoever serves it ended early. If nobody serves the namespace,
+    /// somebody does from now on, in `tasks`.
+    pub async fn ask<F>(
+        &self,
+        tasks: &TaskTracker,
+        namespace: &str,
+        job: J,
+        serve: impl FnOnce(Inbox<J, A>) -> F,
+    ) -> Option<A>
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let mut inboxes = lock(&self.inboxes);
-        let served = inboxes.get(&key).filter(|inbox| !inbox.is_closed());
-        if let Some(inbox) = served {
-            // A task that ends early drops its jobs, and whoever waits for them hears of it.
-            let _ = inbox.send(job);
-            return;
+        let (answer, answered) = oneshot::channel();
+        {
+            let mut inboxes = lock(&self.0);
+            let served = inboxes.get(namespace).filter(|inbox| !inbox.is_closed());
+            if let Some(inbox) = served {
+                let _ = inbox.send((job, answer));
+            } else {
+                let (inbox, jobs) = mpsc::unbounded_channel();
+                let _ = inbox.send((job, answer));
+                inboxes.insert(namespace.to_owned(), inbox);
+                let (namespace, all) = (namespace.to_owned(), Self(Arc::clone(&self.0)));
+                tasks.spawn(serve(Inbox {
+                    namespace,
+                    jobs,
+                    all,
+                }));
+            }
         }
-        let (inbox, jobs) = mpsc::unbounded_channel();
-        let _ = inbox.send(job);
-        inboxes.insert(key.clone(), inbox);
-        let inboxes = Arc::clone(&self.inboxes);
-        self.tasks.spawn(serve(Inbox { key, jobs, inboxes }));
+        answered.await.ok()
     }
 }
 
-/// The jobs of one key, in the hands of the one who serves them.
-pub struct Inbox<K, J> {
-    key: K,
-    jobs: mpsc::UnboundedReceiver<J>,
-    inboxes: Inboxes<K, J>,
-}
-
-impl<K: Eq + Hash, J> Inbox<K, J> {
+/// The jobs of one namespace, in the hands of the one who serves them.
+pub struct Inbox<J, A> {
     /// Whose jobs these are.
-    pub fn key(&self) -> &K {
-        &self.key
-    }
+    pub namespace: String,
+    jobs: mpsc::UnboundedReceiver<Job<J, A>>,
+    all: Batches<J, A>,
+}
 
+impl<J, A> Inbox<J, A> {
     /// All jobs that have gathered; `None`, and the inbox is gone, when there are none.
-    pub fn take(&mut self) -> Option<Vec<J>> {
+    pub fn take(&mut self) -> Option<Vec<Job<J, A>>> {
         // No job is added while this is locked.
-        let inboxes = Arc::clone(&self.inboxes);
+        let inboxes = Arc::clone(&self.all.0);
         let mut inboxes = lock(&inboxes);
         let jobs = self.take_more();
         if jobs.is_empty() {
-            inboxes.remove(&self.key);
+            inboxes.remove(&self.namespace);
             return None;
         }
         Some(jobs)
     }
 
     /// Whatever has gathered since, if anything.
-    pub fn take_more(&mut self) -> Vec<J> {
+    pub fn take_more(&mut self) -> Vec<Job<J, A>> {
         std::iter::from_fn(|| self.jobs.try_recv().ok()).collect()
     }
 }

@@ -8,35 +8,34 @@ use std::{
 };
 
 use ipgc_core::{
-    breaker::Limits,
     definitions::Networks,
-    evidence::{Ended, Policy},
+    evidence::Ended,
     judge::{Held, Unknown, Verdict, judge},
     known::{Evidence, Known},
     node::Nodes,
-    plan::Input,
+    plan::{Input, Outlook},
     podref::PodRef,
     pods::Others,
     pool::{ObservedPool, PoolKey, Row, RowContent, RowCount},
+    refusal::Claims,
     text::excerpt,
     time::Moment,
+    work::Wanted,
 };
 use kube::Client;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::warn;
 
-use super::{
-    gate::Gate, pool_api::PoolApi, prover::Prover, refusals::Refusals,
-    reservation_api::ReservationApi,
-};
+use super::{batches::Batches, gate::Gate, released::Released, roll::Rolls};
 use crate::{
     clock::Clock,
+    config::Config,
     history::History,
     leader::Leadership,
     lock::{Shared, lock},
     pulse::Pulse,
-    report::{self, Counters, Events},
+    report::{self, Counters, Events, SweepHealth},
     watch::Freshness,
 };
 
@@ -49,14 +48,24 @@ pub struct Interest {
     pub is_awaited: bool,
 }
 
-/// The clients, evidence and settings of a run.
+/// The client, evidence and settings of a run.
 pub struct Context {
-    /// Reads and writes the pool.
-    pub pools: PoolApi,
-    /// Proves absence.
-    pub prover: Prover,
-    /// Reads reservations.
-    pub reservations: ReservationApi,
+    /// The settings.
+    pub config: Config,
+    /// Sends all requests but watches and access reviews.
+    pub client: Client,
+    /// Held while a single pool is read: bounds how many are in memory at a time.
+    pub reading_pool: Semaphore,
+    /// The names of pods in namespaces.
+    pub rolls: Rolls,
+    /// The reservations that are to be deleted, by namespace: each time those of one pool.
+    pub releases: Batches<(PoolKey, Vec<Wanted>), Released>,
+    /// Whether reservations may be claimed, by their namespace.
+    pub claims: Mutex<HashMap<String, Claims>>,
+    /// Where work runs that is ended before the run ends.
+    pub tasks: TaskTracker,
+    /// Nothing new is begun after that.
+    pub stop: CancellationToken,
     /// The evidence: see [`Context::evidence`].
     pub evidence: Shared<Evidence>,
     /// Whether the watch of pods is heard.
@@ -77,20 +86,18 @@ pub struct Context {
     pub interest: watch::Sender<Interest>,
     /// The messages about pools that were told, by a hash of uid and key, and when: of two with one hash, the second is not told.
     pub told: Mutex<HashMap<u64, Moment>>,
-    /// Waits and exemptions.
-    pub policy: Policy,
     /// The present.
     pub clock: Clock,
-    /// Every decision is taken, nothing is written.
-    pub dry_run: bool,
     /// Where the sweep shows that it gets on.
     pub pulse: Arc<Pulse>,
     /// No row is freed any more, and only marks are ended.
     pub closing: CancellationToken,
-    /// Whether we may write.
+    /// Whether we may write, and the writes that the server refuses though we may send them.
     pub gate: Arc<Gate>,
-    /// The writes that the server refuses though we may send them.
-    pub refusals: Refusals,
+    /// Told how much work is open.
+    pub outlook: watch::Sender<Outlook>,
+    /// Told how each sweep ended.
+    pub sweeps: watch::Sender<SweepHealth>,
     /// Tells others.
     pub events: Events,
     /// Counts.
@@ -106,46 +113,41 @@ const TELL_AGAIN: Duration = Duration::from_mins(50);
 const TELL_REFUSAL_AGAIN: Duration = Duration::from_hours(1);
 
 impl Context {
-    /// A context of a command that writes what a person decided, through this client: there are no watches and no sweeps,
-    /// nobody else leads, and no events are sent.
-    pub fn without_watches(client: Client, policy: Policy) -> Self {
-        let (clock, history) = (Clock::start(), Arc::<History>::default());
+    /// A context of its own, as a command has it that writes what a person decided: there are no watches and no sweeps,
+    /// nobody else leads, and no events are sent. A run shares some parts with others, and puts these in their place.
+    pub fn new(client: Client, config: Config) -> Self {
+        let clock = Clock::start();
         let leadership = Leadership::always(clock);
-        let gate = Arc::new(Gate::new(clock, leadership.clone()));
+        let gate = Gate::new(clock, leadership.clone(), client.clone());
         let counters = Arc::<Counters>::default();
-        let (tasks, own_history) = (TaskTracker::new(), Arc::clone(&history));
         let (events, _) = report::channel(client.clone(), counters.clone(), "", leadership, true);
         Self {
-            pools: PoolApi::new(client.clone(), clock, own_history, 1),
-            prover: Prover::new(
-                client.clone(),
-                Arc::clone(&gate),
-                tasks,
-                Arc::clone(&history),
-            ),
-            reservations: ReservationApi::new(client.clone(), Arc::clone(&history)),
-            evidence: Arc::new(Mutex::new(Evidence::new(
-                Limits::default(),
-                Nodes::default(),
-            ))),
+            client,
+            reading_pool: Semaphore::new(config.workers.max(1)),
+            rolls: Rolls::default(),
+            releases: Batches::default(),
+            claims: Mutex::default(),
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+            evidence: Arc::new(Evidence::new(config.breaker, Nodes::default()).into()),
             freshness: Arc::new(Freshness::new(clock)),
             reading_nodes: tokio::sync::Mutex::default(),
             reading_pools: tokio::sync::Mutex::default(),
-            history,
+            history: Arc::default(),
             planner: mpsc::channel(1).0,
             sweep_wanted: Notify::new(),
             node_news: Notify::new(),
             interest: watch::Sender::default(),
             told: Mutex::default(),
-            policy,
             clock,
-            dry_run: false,
             pulse: Arc::default(),
             closing: CancellationToken::new(),
-            gate,
-            refusals: Refusals::new(client, clock),
+            gate: Arc::new(gate),
+            outlook: watch::Sender::default(),
+            sweeps: watch::Sender::default(),
             events,
             counters,
+            config,
         }
     }
 
@@ -172,7 +174,7 @@ impl Context {
         let presence = evidence.presumption(row, known);
         let none = Others::default();
         evidence.with_facts(pool, row, known, &none, |facts| {
-            judge(pool, row, &presence, facts, &self.policy, now)
+            judge(pool, row, &presence, facts, &self.config.policy, now)
         })
     }
 

@@ -1,14 +1,24 @@
 //! The gate in front of every write: shut while we are told that we may not write, and while another
 //! copy leads.
+//!
+//! A missing right and admission are told by the same 403. Only an access review tells them apart: a refusal is about our
+//! rights, which shuts the gate, or about the one object that was to be changed, which backs off alone.
 
-use std::time::Duration;
+use std::{sync::Mutex, time::Duration};
 
-use ipgc_core::time::Moment;
+use ipgc_core::{patch::Answer, refusal::BackOffs, time::Moment};
+use kube::Client;
 use tokio::{sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::{error, info};
+use tracing::{debug, error, info};
 
-use crate::{clock::Clock, leader::Leadership};
+use crate::{
+    access::{self, Right},
+    calls::CallError,
+    clock::Clock,
+    leader::Leadership,
+    lock::lock,
+};
 
 /// How long the gate stays shut after a refusal. Rights are mended by people, slowly.
 const SHUT: Duration = Duration::from_secs(30);
@@ -17,18 +27,15 @@ const SHUT: Duration = Duration::from_secs(30);
 const STAND_BY: Duration = Duration::from_mins(1);
 
 /// Open, or shut until a moment.
-#[derive(Debug)]
 pub struct Gate {
     clock: Clock,
     leadership: Leadership,
-    shut: watch::Sender<Option<Shut>>,
-}
-
-/// Until when, and what was refused.
-#[derive(Clone, Copy, Debug)]
-pub struct Shut {
-    until: Moment,
-    by: Access,
+    /// Until when, if it is shut, and what was refused.
+    shut: watch::Sender<Option<(Moment, Access)>>,
+    /// Asks for rights.
+    client: Client,
+    /// The objects that the server refuses to change, though we may.
+    back_offs: Mutex<BackOffs<Right>>,
 }
 
 /// The request that was refused. A read does not tell whether writing is allowed again.
@@ -41,17 +48,19 @@ pub enum Access {
 }
 
 impl Gate {
-    /// A gate that is open as long as this copy leads.
-    pub fn new(clock: Clock, leadership: Leadership) -> Self {
+    /// A gate that is open as long as this copy leads. It asks for rights through `client`.
+    pub fn new(clock: Clock, leadership: Leadership, client: Client) -> Self {
         Self {
             clock,
             leadership,
             shut: watch::Sender::default(),
+            client,
+            back_offs: Mutex::default(),
         }
     }
 
     /// Shut from a refusal to the next success.
-    pub fn subscribe(&self) -> watch::Receiver<Option<Shut>> {
+    pub fn subscribe(&self) -> watch::Receiver<Option<(Moment, Access)>> {
         self.shut.subscribe()
     }
 
@@ -74,7 +83,7 @@ impl Gate {
     /// How long to wait before the next write; zero when the gate is open, or due for a try.
     pub fn wait(&self) -> Duration {
         let shut = *self.shut.borrow();
-        shut.map_or(Duration::ZERO, |shut| self.clock.until(shut.until))
+        shut.map_or(Duration::ZERO, |(until, _)| self.clock.until(until))
     }
 
     /// Whether a write may be sent.
@@ -89,10 +98,8 @@ impl Gate {
         self.shut.send_modify(|shut| {
             was_open = shut.is_none();
             // A refused write is not allowed again because something can be read.
-            let by = shut
-                .filter(|shut| shut.by == Access::Write)
-                .map_or(by, |shut| shut.by);
-            *shut = Some(Shut { until, by });
+            let before = shut.filter(|(_, before)| *before == Access::Write);
+            *shut = Some((until, before.map_or(by, |(_, before)| before)));
         });
         if was_open {
             error!(%reason, "not allowed to {what}; nothing is written until that is mended");
@@ -112,10 +119,40 @@ impl Gate {
     pub fn read(&self) {
         let now = self.clock.now();
         let shut = *self.shut.borrow();
-        let is_over =
-            shut.is_some_and(|shut| shut.by == Access::Read && now.since(shut.until) >= SHUT);
-        if is_over {
+        let is_over = |(until, by)| by == Access::Read && now.since(until) >= SHUT;
+        if shut.is_some_and(is_over) {
             self.passed();
         }
+    }
+
+    /// Whether the server refuses what a request would make of its object. Where the right to send it is missing, or the
+    /// API server does not say that it is there, the refusal is about us.
+    pub async fn is_about_object(&self, right: &Right, error: &CallError) -> bool {
+        match error.answer() {
+            Answer::Refused | Answer::TooLarge => true,
+            Answer::Forbidden => match access::is_granted(&self.client, right).await {
+                Ok(is_granted) => is_granted,
+                Err(error) => {
+                    debug!(%right, %error, "not known whether a right is there");
+                    false
+                }
+            },
+            Answer::Done | Answer::Gone | Answer::Rejected | Answer::Unclear => false,
+        }
+    }
+
+    /// Until when this is not tried again, if it was refused.
+    pub fn backs_off_until(&self, right: &Right) -> Option<Moment> {
+        lock(&self.back_offs).until(right, self.clock.now())
+    }
+
+    /// The server refuses this: until when it is not tried again.
+    pub fn back_off(&self, right: Right) -> Moment {
+        lock(&self.back_offs).refused(right, self.clock.now())
+    }
+
+    /// It was done.
+    pub fn back_off_no_more(&self, right: &Right) {
+        lock(&self.back_offs).passed(right);
     }
 }

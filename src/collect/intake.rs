@@ -46,19 +46,19 @@ impl Sink<LeanPod> for PodSink {
     fn begin_list(&mut self) {
         // A fresh watch may lag by the cooldown: what was seen of rows within it may be of successors.
         let heard_until = self.0.freshness.heard_until().since_epoch();
-        let heard_until = Moment::new(heard_until.saturating_sub(self.0.policy.cooldown));
+        let heard_until = Moment::new(heard_until.saturating_sub(self.0.config.policy.cooldown));
         self.with(|evidence, now| {
             let Evidence { pods, nodes, .. } = evidence;
             // The nodes are about to be suspected anew. Rows that no node stood in the way
             // of before do not wait again because of that.
-            let wait = self.0.policy.longest_wait(pods.longest_grace());
+            let wait = self.0.config.policy.longest_wait(pods.longest_grace());
             let is_blocked = nodes.blockers(None, wait, now).is_some();
             let is_suspect = nodes.suspects(None, wait, now).is_some();
             if let Some(over) = now.since_epoch().checked_sub(wait)
                 && !is_blocked
             {
                 pods.end_doubts(Moment::new(over), |dels| {
-                    is_suspect && self.0.policy.may_never_end(dels)
+                    is_suspect && self.0.config.policy.may_never_end(dels)
                 });
             }
             pods.begin_list(heard_until);
@@ -69,7 +69,7 @@ impl Sink<LeanPod> for PodSink {
         let Some(state) = pod.into_state() else {
             return;
         };
-        let policy = &self.0.policy;
+        let policy = &self.0.config.policy;
         let predecessor = self.with(|evidence, now| evidence.apply_pod(state, policy, now));
         self.ended(predecessor);
     }
@@ -78,14 +78,14 @@ impl Sink<LeanPod> for PodSink {
         let Some(state) = pod.into_state() else {
             return;
         };
-        let policy = &self.0.policy;
+        let policy = &self.0.config.policy;
         let ended = self.with(|evidence, now| evidence.delete_pod(state, policy, now));
         self.ended(ended);
     }
 
     fn end_list(&mut self) {
         let missing = self.with(|evidence, now| {
-            let missing = evidence.end_pod_list(&self.0.policy, now);
+            let missing = evidence.end_pod_list(&self.0.config.policy, now);
             // Before anybody can see the new list: until it is known which nodes there are, rows of
             // those whom nobody saw wait.
             evidence.nodes.gap(now);
@@ -142,7 +142,7 @@ impl Sink<LeanNode> for NodeSink {
                 );
             }
             if changed && !state.ready {
-                evidence.note_stuck_on(&name, &self.context.policy, now);
+                evidence.note_stuck_on(&name, &self.context.config.policy, now);
             }
             if let Some(listed) = &mut self.listed {
                 evidence.nodes.read(&name, Some(state), now);
@@ -162,7 +162,7 @@ impl Sink<LeanNode> for NodeSink {
         if let Some((name, _)) = node.into_state() {
             let evidence = &mut *self.context.evidence();
             let now = self.context.clock.now();
-            evidence.note_stuck_on(&name, &self.context.policy, now);
+            evidence.note_stuck_on(&name, &self.context.config.policy, now);
             evidence.nodes.remove(&name, now);
             self.context.node_news.notify_one();
         }
@@ -175,7 +175,7 @@ impl Sink<LeanNode> for NodeSink {
         let known = evidence.nodes.existing().map(|(name, _)| name.to_owned());
         let missing: Vec<_> = known.filter(|name| !listed.contains(name)).collect();
         for name in missing {
-            evidence.read_node(&name, None, &self.context.policy, now);
+            evidence.read_node(&name, None, &self.context.config.policy, now);
         }
         evidence.nodes.retain(|name| listed.contains(name), now);
         drop(evidence);

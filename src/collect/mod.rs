@@ -14,11 +14,11 @@
 //! | [`batches`] | puts requests of several turns together |
 //! | [`prover`], [`roll`], [`names`] | requests that prove whether pods exist: GETs, a LIST, a table of names |
 //! | [`pool_api`], [`reservation_api`] | requests on IPPools and reservations |
-//! | [`release`] | deletes the reservations of rows that are gone |
+//! | [`release`], [`released`] | deletes the reservations of rows that are gone; the results |
 //! | [`sweep`], [`second_look`] | reads all pools; reads all rows of some addresses again |
 //! | [`nodes`] | keeps nodes and their Leases up to date |
-//! | [`context`] | clients, evidence behind its lock, and settings that all of these share |
-//! | [`gate`], [`refusals`] | whether this copy may write; the writes that the server refuses |
+//! | [`context`] | the client, the evidence behind its lock, and the settings that all of these share |
+//! | [`gate`] | whether this copy may write, and the writes that the server refuses |
 
 pub mod batches;
 pub mod context;
@@ -29,8 +29,8 @@ pub mod nodes;
 pub mod planner;
 pub mod pool_api;
 pub mod prover;
-pub mod refusals;
 pub mod release;
+pub mod released;
 pub mod reservation_api;
 pub mod roll;
 pub mod second_look;

@@ -17,8 +17,7 @@ use ipgc_core::{
     time::Moment,
 };
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
-use kube::{Client, api::Request};
-use serde::Deserialize;
+use kube::api::{PartialObjectMeta, Request};
 use tokio::time::sleep;
 use tracing::warn;
 
@@ -33,52 +32,13 @@ const READ_EVERY: Duration = Duration::from_secs(10);
 /// How long a node that is gone is remembered, or longer where a wait is.
 const KEEP_GONE: Duration = Duration::from_hours(48);
 
-/// The fields of a Lease that tell whether its kubelet is at work; of a node, its metadata. Each may be absent.
-#[derive(Clone, Deserialize)]
-struct Lean {
-    metadata: LeanMetadata,
-    spec: Option<LeaseHolder>,
-}
-
-#[derive(Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct LeanMetadata {
-    name: Option<String>,
-    resource_version: Option<String>,
-}
-
-#[derive(Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct LeaseHolder {
-    holder_identity: Option<String>,
-}
-
-impl Lean {
-    /// Its name and its version, if the kubelet of that node holds it: what anybody else writes is no sign that the
-    /// kubelet is at work.
-    fn renewal(self) -> Option<(String, String)> {
-        let name = self.metadata.name?;
-        let holder = self.spec?.holder_identity;
-        let is_held = holder.is_some_and(|holder| holder == name);
-        is_held.then_some((name, self.metadata.resource_version?))
-    }
-}
-
-/// The keeper of that knowledge.
-pub struct NodeKeeper {
-    /// The evidence, and those who wait for something that it tells.
-    pub context: Arc<Context>,
-    /// Reads nodes and Leases.
-    pub client: Client,
-}
-
-impl NodeKeeper {
-    /// Keeps it for ever.
-    pub async fn run(self) {
-        let mut interest = self.context.interest.subscribe();
+impl Context {
+    /// Keeps the knowledge of nodes for ever.
+    pub async fn keep_nodes(self: Arc<Self>) {
+        let mut interest = self.interest.subscribe();
         let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
         // Where waits are short, what they wait for is to be seen in time.
-        let quick = (self.context.policy.grace / 10).clamp(Duration::from_secs(1), READ_EVERY);
+        let quick = (self.config.policy.grace / 10).clamp(Duration::from_secs(1), READ_EVERY);
         let mut last = HashMap::new();
         let mut read_at: Option<Moment> = None;
         let mut confirmed_at: Option<Moment> = None;
@@ -87,9 +47,9 @@ impl NodeKeeper {
         // When nodes that could not be listed are listed again.
         let mut list_again: Option<Moment> = None;
         loop {
-            list_again.take_if(|moment| *moment <= self.context.clock.now());
+            list_again.take_if(|moment| *moment <= self.clock.now());
             // Once the watch has told which nodes there are, a name that it has not told is news.
-            if list_again.is_none() && self.context.evidence().nodes.is_complete_after_gap() {
+            if list_again.is_none() && self.evidence().nodes.is_complete_after_gap() {
                 match self.list_suspects().await {
                     Ok(until) => {
                         listen_until = until.unwrap_or(listen_until);
@@ -98,11 +58,11 @@ impl NodeKeeper {
                     Err(error) => {
                         let wait = backoff.next_wait();
                         warn!(%error, ?wait, "nodes cannot be listed, rows that nobody saw wait");
-                        list_again = Some(self.context.clock.now() + wait);
+                        list_again = Some(self.clock.now() + wait);
                     }
                 }
             }
-            let now = self.context.clock.now();
+            let now = self.clock.now();
             let Interest { until, is_awaited } = *interest.borrow_and_update();
             // A case waits for one of its nodes, so that it says nothing of the others whether this one is ready.
             let read_every = if is_awaited || until > now {
@@ -119,7 +79,7 @@ impl NodeKeeper {
             }
             // Now and then: how late it is known that a machine still ran decides of how many pods its next boot tells.
             let confirm_every =
-                (self.context.policy.grace / 2).clamp(Duration::from_secs(1), SILENCE);
+                (self.config.policy.grace / 2).clamp(Duration::from_secs(1), SILENCE);
             if read_every.is_some() && confirmed_at.is_none_or(|at| now.since(at) >= confirm_every)
             {
                 confirmed_at = Some(now);
@@ -128,29 +88,29 @@ impl NodeKeeper {
                 }
             }
             self.wake(&mut last).await;
-            let now = self.context.clock.now();
-            self.forget(now);
+            let now = self.clock.now();
+            self.forget_nodes(now);
             let next = match (read_every, read_at) {
-                (Some(every), Some(read)) => self.context.clock.until(read + every),
+                (Some(every), Some(read)) => self.clock.until(read + every),
                 (Some(_), None) => Duration::ZERO,
                 (None, _) => Duration::from_hours(1),
             };
-            let again = list_again.map(|moment| self.context.clock.until(moment));
+            let again = list_again.map(|moment| self.clock.until(moment));
             let next = again.map_or(next, |again| again.min(next));
             tokio::select! {
                 biased;
                 () = sleep(next) => {}
-                () = self.context.node_news.notified() => {}
+                () = self.node_news.notified() => {}
                 // Its sender lives as long as the run.
                 Ok(()) = interest.changed() => {}
             }
         }
     }
 
-    fn forget(&self, now: Moment) {
-        let mut evidence = self.context.evidence();
+    fn forget_nodes(&self, now: Moment) {
+        let mut evidence = self.evidence();
         let grace = evidence.pods.longest_grace();
-        let wait = self.context.policy.longest_wait(grace);
+        let wait = self.config.policy.longest_wait(grace);
         evidence
             .nodes
             .forget(KEEP_GONE.max(wait.saturating_mul(2)), now);
@@ -159,26 +119,25 @@ impl NodeKeeper {
     /// All nodes that exist, by a quorum LIST begun after the gap: each may run what nobody saw. Until when their Leases
     /// are of interest.
     async fn list_suspects(&self) -> Result<Option<Moment>, CallError> {
-        let gap = self.context.evidence().nodes.pending_gap();
+        let gap = self.evidence().nodes.pending_gap();
         let Some(gap) = gap else {
             return Ok(None);
         };
         let mut names = Vec::new();
         // The watch tells their states: this list may be older than a removal that it told.
-        let add = |node: Lean| names.extend(node.metadata.name);
-        let history = &self.context.history;
-        history
+        let add = |node: PartialObjectMeta<Node>| names.extend(node.metadata.name);
+        self.history
             .read::<Node, _>(&self.client, None, Request::list_metadata, add)
             .await?;
         let unknown: BTreeSet<Box<str>> = {
-            let evidence = self.context.evidence();
+            let evidence = self.evidence();
             let is_known = |name: &str| evidence.nodes.get(name).is_some();
             let unknown = names.iter().filter(|name| !is_known(name));
             unknown.map(|name| name.as_str().into()).collect()
         };
-        let read = self.context.prover.nodes(&unknown, false).await?;
-        let now = self.context.clock.now();
-        let mut evidence = self.context.evidence();
+        let read = self.read_nodes(&unknown, false).await?;
+        let now = self.clock.now();
+        let mut evidence = self.evidence();
         let grace = evidence.pods.longest_grace();
         let nodes = &mut evidence.nodes;
         // Another gap, meanwhile, needs another list.
@@ -195,25 +154,26 @@ impl NodeKeeper {
         }
         drop(evidence);
         // A pod that ends later need not wait for what can be heard now.
-        let wait = self.context.policy.longest_wait(grace);
+        let wait = self.config.policy.longest_wait(grace);
         Ok(Some(now + wait + SILENCE + SILENCE))
     }
 
     /// Nodes whose objects are as the watch told them still run on the boot that is known.
     async fn confirm_boots(&self) -> Result<(), CallError> {
         // All pages show what the first one showed.
-        let Context { clock, history, .. } = &*self.context;
+        let Self { clock, history, .. } = self;
         let (asked, epoch) = (clock.now(), history.epoch());
         let mut versions = Vec::new();
-        let add =
-            |node: Lean| versions.extend(node.metadata.name.zip(node.metadata.resource_version));
+        let add = |node: PartialObjectMeta<Node>| {
+            versions.extend(node.metadata.name.zip(node.metadata.resource_version));
+        };
         history
             .read::<Node, _>(&self.client, None, Request::list_metadata, add)
             .await?;
-        let nodes = &mut self.context.evidence().nodes;
+        let nodes = &mut self.evidence().nodes;
         if history.epoch() == epoch {
             for (name, version) in versions {
-                nodes.confirm_boot(&name, &version, asked, self.context.policy.grace);
+                nodes.confirm_boot(&name, &version, asked, self.config.policy.grace);
             }
         }
         Ok(())
@@ -222,15 +182,15 @@ impl NodeKeeper {
     /// Reads the Leases of all kubelets into the nodes.
     async fn read_leases(&self) -> Result<(), CallError> {
         // All pages show what the first one showed.
-        let Context { clock, history, .. } = &*self.context;
+        let Self { clock, history, .. } = self;
         let (asked, epoch) = (clock.now(), history.epoch());
         let mut versions = HashMap::new();
-        let add = |lease: Lean| versions.extend(lease.renewal());
+        let add = |lease: Lease| versions.extend(renewal(lease));
         history
             .read::<Lease, _>(&self.client, Some(LEASES), Request::list, add)
             .await?;
         let seen = clock.now();
-        let nodes = &mut self.context.evidence().nodes;
+        let nodes = &mut self.evidence().nodes;
         // Of two times, each version differs from what it was.
         if history.epoch() == epoch {
             let names: Vec<String> = nodes.existing().map(|(name, _)| name.to_owned()).collect();
@@ -245,8 +205,8 @@ impl NodeKeeper {
     /// Those who wait for something on a node look again when it has happened.
     async fn wake(&self, last: &mut HashMap<Box<str>, Pulse>) {
         let pulse: HashMap<Box<str>, Pulse> = {
-            let evidence = self.context.evidence();
-            let pulse = evidence.nodes.pulse(self.context.clock.now()).into_iter();
+            let evidence = self.evidence();
+            let pulse = evidence.nodes.pulse(self.clock.now()).into_iter();
             pulse.map(|(name, pulse)| (name.into(), pulse)).collect()
         };
         if pulse == *last {
@@ -256,6 +216,15 @@ impl NodeKeeper {
         let changed = names.filter(|name| pulse.get(*name) != last.get(*name));
         let changed = changed.cloned().collect();
         *last = pulse;
-        self.context.plan(Input::NodesChanged(changed)).await;
+        self.plan(Input::NodesChanged(changed)).await;
     }
+}
+
+/// The name and the version of a Lease, if the kubelet of that node holds it: what anybody else writes is no sign that the
+/// kubelet is at work.
+fn renewal(lease: Lease) -> Option<(String, String)> {
+    let name = lease.metadata.name?;
+    let holder = lease.spec?.holder_identity;
+    let is_held = holder.is_some_and(|holder| holder == name);
+    is_held.then_some((name, lease.metadata.resource_version?))
 }

@@ -6,20 +6,15 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use ipgc_core::{
-    batch::Batch,
     cases::{CaseKey, Next, Retries},
     evidence::Ended,
     networks::{Request, Status},
-    plan::{Effect, GivenBack, Input, Outlook, Planner, Terms},
+    plan::{Effect, GivenBack, Input, Planner, Terms},
 };
-use tokio::{
-    sync::{mpsc, watch},
-    time::sleep,
-};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio::{sync::mpsc, time::sleep};
 use tracing::{debug, warn};
 
-use super::{context::Context, release::Releaser, turn};
+use super::{context::Context, turn};
 use crate::backoff::Backoff;
 
 /// Upper limit of the cases that are remembered as given up.
@@ -27,55 +22,37 @@ const REMEMBERED: usize = 10_000;
 /// Upper limit of the events that are taken in before something else is done.
 const NEWS_AT_ONCE: usize = 1_000;
 
-/// The clients, evidence and settings of the task.
-pub struct Planning {
-    /// Clients, evidence and settings, shared with the turns.
-    pub context: Arc<Context>,
-    /// Removes reservations.
-    pub releaser: Arc<Releaser>,
-    /// Told how much work is open.
-    pub outlook: watch::Sender<Outlook>,
-    /// Most cases at a time, though an end may open several.
-    pub capacity: usize,
-    /// How often a case is tried again after a failure.
-    pub max_retries: u32,
-    /// The waits after failures.
-    pub backoff: Backoff,
-    /// Where turns run.
-    pub tasks: TaskTracker,
-    /// Nothing new is begun after that.
-    pub stop: CancellationToken,
-}
-
-impl Planning {
+impl Context {
     /// Plans until the stop. `inputs` are the news.
-    pub async fn run(self, mut inputs: mpsc::Receiver<Input>) {
+    pub async fn run_planner(self: Arc<Self>, mut inputs: mpsc::Receiver<Input>) {
         // A turn has three answers at the most.
         let (answers, mut answered) = mpsc::unbounded_channel();
         let mut planner = Planner::default();
         // The cases of which it was told that the retries are used up.
         let mut given_up = HashSet::new();
         loop {
-            for batch in planner.begin(self.context.clock.now()) {
-                self.begin(batch, answers.clone());
+            for batch in planner.begin(self.clock.now()) {
+                let (context, answers) = (Arc::clone(&self), answers.clone());
+                let turn = async move { turn::work(&context, batch, &answers).await };
+                self.tasks.spawn(turn);
             }
-            self.tell(&planner);
+            self.tell_outlook(&planner);
             let next = planner.next();
-            let next = next.map_or(Duration::MAX, |next| self.context.clock.until(next));
+            let next = next.map_or(Duration::MAX, |next| self.clock.until(next));
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => break,
                 Some(answer) = answered.recv() => {
-                    self.take(&mut planner, &mut given_up, answer);
+                    self.take_in(&mut planner, &mut given_up, answer);
                     while let Ok(answer) = answered.try_recv() {
-                        self.take(&mut planner, &mut given_up, answer);
+                        self.take_in(&mut planner, &mut given_up, answer);
                     }
                 }
                 Some(input) = inputs.recv() => {
-                    self.take(&mut planner, &mut given_up, input);
+                    self.take_in(&mut planner, &mut given_up, input);
                     for _ in 1..NEWS_AT_ONCE {
                         let Ok(input) = inputs.try_recv() else { break };
-                        self.take(&mut planner, &mut given_up, input);
+                        self.take_in(&mut planner, &mut given_up, input);
                     }
                 }
                 () = sleep(next) => {}
@@ -84,36 +61,29 @@ impl Planning {
         // The turns in flight end, and what they did is told.
         drop(answers);
         while let Some(answer) = answered.recv().await {
-            self.take(&mut planner, &mut given_up, answer);
+            self.take_in(&mut planner, &mut given_up, answer);
         }
     }
 
-    fn begin(&self, batch: Batch, answers: mpsc::UnboundedSender<Input>) {
-        let (context, releaser) = (Arc::clone(&self.context), Arc::clone(&self.releaser));
-        let stop = self.stop.clone();
-        self.tasks.spawn(async move {
-            turn::work(&context, &releaser, &stop, batch, &answers).await;
-        });
-    }
-
-    fn take(&self, planner: &mut Planner, given_up: &mut HashSet<CaseKey>, input: Input) {
-        let context = &self.context;
+    fn take_in(&self, planner: &mut Planner, given_up: &mut HashSet<CaseKey>, input: Input) {
+        let config = &self.config;
+        let backoff = Backoff::new(config.retry_from, config.retry_to);
         let terms = Terms {
-            policy: &context.policy,
-            capacity: self.capacity,
+            policy: &config.policy,
+            capacity: config.queue_capacity,
             retries: Retries {
-                most: self.max_retries,
-                wait: &|failures| self.backoff.wait_after(failures),
+                most: config.max_retries,
+                wait: &|failures| backoff.wait_after(failures),
             },
         };
-        let now = context.clock.now();
-        let effects = planner.take(input, &mut context.evidence(), &terms, now);
+        let now = self.clock.now();
+        let effects = planner.take(input, &mut self.evidence(), &terms, now);
         for effect in effects {
             match effect {
-                Effect::Sweep => context.sweep_wanted.notify_one(),
+                Effect::Sweep => self.sweep_wanted.notify_one(),
                 Effect::Routed(ended, unresolved) => self.report_unresolved(&ended, &unresolved),
                 Effect::LeftToSweep(pod) => {
-                    context.counters.queue_overflows.inc();
+                    self.counters.queue_overflows.inc();
                     match pod {
                         Some(pod) => {
                             warn!(%pod, "too much work is open, pod is left to the sweep");
@@ -123,13 +93,13 @@ impl Planning {
                         }
                     }
                 }
-                Effect::GivenBack(case) => self.report(&case, given_up),
+                Effect::GivenBack(case) => self.report_case(&case, given_up),
             }
         }
     }
 
     /// Tells what became of a case that was given back.
-    fn report(&self, case: &GivenBack, given_up: &mut HashSet<CaseKey>) {
+    fn report_case(&self, case: &GivenBack, given_up: &mut HashSet<CaseKey>) {
         let GivenBack {
             key, next, failure, ..
         } = case;
@@ -140,7 +110,7 @@ impl Planning {
                 given_up.remove(key);
             }
             Next::Waits(until) => {
-                let wait = self.context.clock.until(*until);
+                let wait = self.clock.until(*until);
                 debug!(%pod, %pool, ?wait, "not free to go yet");
             }
             Next::Retries(wait) => {
@@ -152,16 +122,15 @@ impl Planning {
 
     /// Says it once: sweeps try again as long as the failure lasts, and fail again.
     fn give_up(&self, case: &GivenBack, reason: &str, given_up: &mut HashSet<CaseKey>) {
-        let context = &self.context;
         let pod = &case.key.1;
         warn!(%pod, reason, "retries are used up");
-        context.counters.retries_exhausted.inc();
+        self.counters.retries_exhausted.inc();
         // The next sweep, in its own time, finds again the rows that a sweep found.
         if case.ended.is_some() {
-            context.sweep_wanted.notify_one();
+            self.sweep_wanted.notify_one();
         }
         // Another copy tells it. Should this one lead one day, it is news then.
-        if !context.gate.leads() {
+        if !self.gate.leads() {
             return;
         }
         if given_up.len() >= REMEMBERED {
@@ -169,13 +138,13 @@ impl Planning {
         }
         if given_up.insert(case.key.clone()) {
             let uid = case.ended.as_ref().map_or("", |ended| &ended.last.uid);
-            context.events.collection_failed(pod, uid);
+            self.events.collection_failed(pod, uid);
         }
     }
 
     /// Says of an incarnation what could not be read or followed.
     fn report_unresolved(&self, ended: &Ended, unresolved: &[String]) {
-        let counters = &self.context.counters;
+        let counters = &self.counters;
         let last = &ended.last;
         let pod = &last.podref;
         if let Status::Malformed(reason) = &last.status {
@@ -196,7 +165,7 @@ impl Planning {
     }
 
     /// Tells how much work is open, and whether a case waits for nodes.
-    fn tell(&self, planner: &Planner) {
+    fn tell_outlook(&self, planner: &Planner) {
         let outlook = planner.outlook();
         self.outlook.send_if_modified(|told| {
             let is_news = *told != outlook;
@@ -204,7 +173,7 @@ impl Planning {
             is_news
         });
         let waits = planner.waits_for_nodes();
-        self.context.interest.send_if_modified(|interest| {
+        self.interest.send_if_modified(|interest| {
             let is_news = waits && !interest.is_awaited;
             interest.is_awaited = waits;
             is_news

@@ -1,6 +1,6 @@
 //! The requests on IPPools: observe one or a page of them, and remove rows from one. And the list of NodeSlicePools.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 use ipgc_core::{
     patch::{FreePatch, UnreadablePatch},
@@ -11,42 +11,21 @@ use ipgc_core::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::{
-    Api, Client, Resource,
+    Api, Resource,
     api::{GetParams, ListParams, PartialObjectMeta, Patch, PatchParams, Request},
     core::DeserializeGuard,
 };
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::time::Instant;
 use tracing::warn;
 
-use super::names::{Table, table_of};
+use super::{
+    context::Context,
+    names::{Table, table_of},
+};
 use crate::{
     api::{IpPool, NodeSlicePool},
     calls::{CallError, SLOW, call, in_turn, list, next_page, text},
-    clock::Clock,
-    history::History,
 };
-
-/// Reads and writes pools.
-#[derive(Clone)]
-pub struct PoolApi {
-    client: Client,
-    clock: Clock,
-    history: Arc<History>,
-    /// Bounds how many are in memory at a time.
-    observing: Arc<Semaphore>,
-    claims: bool,
-}
-
-/// Why a pool could not be observed.
-#[derive(Debug, thiserror::Error)]
-pub enum ObserveError {
-    /// The request failed.
-    #[error(transparent)]
-    Call(#[from] CallError),
-    /// The answer is no IPPool.
-    #[error(transparent)]
-    Unreadable(#[from] NotAPool),
-}
 
 /// Text of pools to a page, about. It is what a sweep needs in memory, beside what it finds.
 const PAGE_BYTES: usize = 2_000_000;
@@ -79,39 +58,18 @@ pub struct PoolPage {
     pub next: Option<ListParams>,
 }
 
-impl PoolApi {
-    /// Talks through `client`. So many single pools are read at a time, and held until their rows are parsed.
-    pub fn new(client: Client, clock: Clock, history: Arc<History>, at_a_time: usize) -> Self {
-        Self {
-            client,
-            clock,
-            history,
-            observing: Arc::new(Semaphore::new(at_a_time.max(1))),
-            claims: false,
-        }
-    }
-
-    /// The same, which also reads rows of ResourceClaims if `claims` says so.
-    pub fn with_claims(self, claims: bool) -> Self {
-        Self { claims, ..self }
-    }
-
-    /// Whether rows of ResourceClaims are read.
-    pub fn reads_claims(&self) -> bool {
-        self.claims
-    }
-
+impl Context {
     /// As [`observe`](Self::observe), when it is its turn; and how long it took then. A read that hangs holds little memory,
     /// and gives its turn away after five seconds.
     ///
     /// # Errors
-    /// As [`ObserveError`] says.
+    /// As [`CallError`] says.
     pub async fn observe_in_turn(
         &self,
         key: &PoolKey,
         podrefs: &BTreeSet<PodRef>,
-    ) -> (Result<Option<ObservedPool>, ObserveError>, Duration) {
-        let turn = self.observing.acquire().await;
+    ) -> (Result<Option<ObservedPool>, CallError>, Duration) {
+        let turn = self.reading_pool.acquire().await;
         let begun = Instant::now();
         let observed = in_turn(turn, SLOW, self.observe(key, podrefs)).await;
         (observed, begun.elapsed())
@@ -120,20 +78,20 @@ impl PoolApi {
     /// Reads the rows of these pods, and rows of nobody, in one quorum read; `None` if there is no such pool.
     ///
     /// # Errors
-    /// As [`ObserveError`] says.
+    /// As [`CallError`] says.
     pub async fn observe(
         &self,
         key: &PoolKey,
         podrefs: &BTreeSet<PodRef>,
-    ) -> Result<Option<ObservedPool>, ObserveError> {
+    ) -> Result<Option<ObservedPool>, CallError> {
         let path = IpPool::url_path(&(), Some(&key.namespace));
         let request = Request::new(path)
             .get(&key.name, &GetParams::default())
-            .map_err(|error| CallError::from(kube::Error::BuildRequest(error)))?;
+            .map_err(kube::Error::BuildRequest)?;
         let text = match text(&self.client, request).await {
             Ok(text) => text,
             Err(error) if error.is_absence_of::<IpPool>(&key.name) => return Ok(None),
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         };
         let read_at = self.clock.now();
         // Rows of nobody come along: they are kept, and somebody should hear of it.
@@ -142,7 +100,7 @@ impl PoolApi {
                 .is_none_or(|podref| podrefs.contains(podref) || !PodRef::is_valid(podref))
         };
         let mut pool = ObservedPool::parse(&text, read_at, is_wanted)?;
-        if self.claims {
+        if self.config.resource_claims {
             pool.read_claims();
         }
         Ok(Some(pool))
@@ -152,18 +110,18 @@ impl PoolApi {
     /// those are kept that are `wanted`. A pool that cannot be read is an error of its own.
     ///
     /// # Errors
-    /// As [`ObserveError`] says, when the page cannot be read.
-    pub async fn page(
+    /// As [`CallError`] says, when the page cannot be read.
+    pub async fn pool_page(
         &self,
         namespace: Option<&str>,
         params: &ListParams,
         wanted: impl FnMut(&Glance<'_>) -> bool,
-    ) -> Result<PoolPage, ObserveError> {
+    ) -> Result<PoolPage, CallError> {
         let asked = self.history.ask::<IpPool>(params);
         let text = list(&self.client, &IpPool::url_path(&(), namespace), params).await?;
         let read_at = self.clock.now();
         let (metadata, mut pools) = ObservedPool::parse_list::<ListMeta>(&text, read_at, wanted)?;
-        if self.claims {
+        if self.config.resource_claims {
             pools
                 .iter_mut()
                 .flatten()
@@ -183,7 +141,7 @@ impl PoolApi {
     ///
     /// # Errors
     /// When a page cannot be read.
-    pub async fn names(&self, namespace: &str) -> Result<Vec<String>, CallError> {
+    pub async fn pool_names(&self, namespace: &str) -> Result<Vec<String>, CallError> {
         let mut names = Vec::new();
         let first = ListParams::default().limit(PAGE_OF_NAMES);
         let add = |page: Table, _| {
@@ -234,7 +192,7 @@ impl PoolApi {
     /// Removes a row that cannot be read.
     ///
     /// # Errors
-    /// As [`PoolApi::free`].
+    /// As [`Context::free`].
     pub async fn free_unreadable(
         &self,
         key: &PoolKey,

@@ -17,20 +17,15 @@ use ipgc_core::{
     proof::{KnownResourceClaims, Presence, Proof, ResourceClaims, Ticket},
 };
 use kube::{
-    Api, Client, Resource,
+    Api, Resource,
     api::{ListParams, ObjectList, Request},
 };
 use tokio::time::Instant;
-use tokio_util::task::TaskTracker;
 
-use super::{
-    gate::{Access, Gate},
-    roll::Rolls,
-};
+use super::{context::Context, gate::Access, roll};
 use crate::{
     api::ResourceClaim,
     calls::{CallError, call},
-    history::History,
     watch::{LeanNode, LeanPod},
 };
 
@@ -47,33 +42,13 @@ const READS_FOR_PAGE: usize = 16;
 /// The pods that are asked about, and for each whether its state is needed.
 pub type Asked = BTreeMap<PodRef, bool>;
 
-/// Reads the presence of pods.
-#[derive(Clone)]
-pub struct Prover {
-    client: Client,
-    rolls: Rolls,
-    gate: Arc<Gate>,
-    history: Arc<History>,
-}
-
-impl Prover {
-    /// Reads through `client`, and shuts the gate when it is refused. Reads that many share run in
-    /// `tasks`.
-    pub fn new(client: Client, gate: Arc<Gate>, tasks: TaskTracker, history: Arc<History>) -> Self {
-        Self {
-            rolls: Rolls::new(client.clone(), tasks, Arc::clone(&history)),
-            client,
-            gate,
-            history,
-        }
-    }
-
+impl Context {
     /// Proves for the observation that gave the ticket. Taking the ticket by value is what keeps
     /// the order: no read of this proof can begin before the observation has ended.
     pub async fn prove<'a>(&self, ticket: Ticket<'a>, asked: &Asked, claims: bool) -> Proof<'a> {
         let proof = ticket.conclude(self.presence(asked).await.1);
         if claims {
-            proof.with_claims(self.claims().await)
+            proof.with_claims(self.resource_claims().await)
         } else {
             proof
         }
@@ -83,7 +58,7 @@ impl Prover {
     ///
     /// # Errors
     /// When a page cannot be read.
-    pub async fn claims(&self) -> KnownResourceClaims {
+    pub async fn resource_claims(&self) -> KnownResourceClaims {
         let mut claims = ResourceClaims::default();
         let mut is_whole = true;
         let add = |claim: ResourceClaim| match claim.metadata.uid.as_deref() {
@@ -110,7 +85,7 @@ impl Prover {
         // Collected first, or the compiler cannot tell that the whole is Send.
         let lists: Vec<_> = by_namespace
             .into_iter()
-            .map(|(namespace, wanted)| self.many(namespace, wanted, asked))
+            .map(|(namespace, wanted)| self.many_pods(namespace, wanted, asked))
             .collect();
         let mut lists = stream::iter(lists).buffer_unordered(CONCURRENCY);
         let mut presence = HashMap::with_capacity(asked.len());
@@ -124,7 +99,7 @@ impl Prover {
         let single: Vec<_> = asked
             .keys()
             .filter(|podref| !presence.contains_key(*podref))
-            .map(|podref| async move { (podref.clone(), self.get(podref).await) })
+            .map(|podref| async move { (podref.clone(), self.pod(podref).await) })
             .collect();
         let reads = stream::iter(single).buffer_unordered(CONCURRENCY);
         presence.extend(reads.collect::<Vec<_>>().await);
@@ -132,7 +107,7 @@ impl Prover {
     }
 
     /// Many pods of one namespace, and when their read began. Those that are better read one by one are left out.
-    async fn many(
+    async fn many_pods(
         &self,
         namespace: &str,
         wanted: Vec<&PodRef>,
@@ -140,17 +115,22 @@ impl Prover {
     ) -> (Instant, HashMap<PodRef, Presence>) {
         let begun = Instant::now();
         let found = if wanted.iter().any(|podref| asked[*podref]) {
-            let found = self.list(namespace, &wanted).await;
+            let found = self.list_pods(namespace, &wanted).await;
             let found = found.map(|found| (begun, found));
             found.map_err(|error| self.unknown(&error))
         } else {
             let names = wanted.iter().map(|podref| podref.name().to_owned());
-            match self.rolls.ask(namespace, names.collect()).await {
-                Some(Ok(roll)) => {
-                    let presence = |podref: &PodRef| roll.presence(podref.name());
+            let (client, history) = (self.client.clone(), Arc::clone(&self.history));
+            let serve = |inbox| async move { roll::serve(inbox, &client, &history).await };
+            let roll = self
+                .rolls
+                .ask(&self.tasks, namespace, names.collect(), serve);
+            match roll.await {
+                Some(Ok((begun, roll))) => {
+                    let presence = |podref: &PodRef| roll.get(podref.name()).cloned();
                     let found = wanted.iter().copied();
                     let found = found.filter_map(|it| Some((it.clone(), presence(it)?)));
-                    Ok((roll.begun, found.collect()))
+                    Ok((begun, found.collect()))
                 }
                 Some(Err(error)) => Err(self.unknown(&error)),
                 None => Err("the list ended early".into()),
@@ -165,7 +145,7 @@ impl Prover {
 
     /// Lists the namespace with the states of its pods as long as that takes fewer requests than
     /// reading one by one. Those about which it says nothing are left out.
-    async fn list(
+    async fn list_pods(
         &self,
         namespace: &str,
         wanted: &[&PodRef],
@@ -208,7 +188,7 @@ impl Prover {
     ///
     /// # Errors
     /// When one of them cannot be read.
-    pub async fn nodes(
+    pub async fn read_nodes(
         &self,
         names: &BTreeSet<Box<str>>,
         all: bool,
@@ -256,7 +236,7 @@ impl Prover {
         Ok(read)
     }
 
-    async fn get(&self, podref: &PodRef) -> Presence {
+    async fn pod(&self, podref: &PodRef) -> Presence {
         let pods: Api<LeanPod> = Api::namespaced(self.client.clone(), podref.namespace());
         match call(pods.get(podref.name())).await {
             Ok(pod) => Presence::Present(pod.into_state().map(Arc::new)),

@@ -3,58 +3,57 @@
 //! Answers are read as text, so that one reservation that cannot be read never spoils a page, and
 //! nothing is kept of them but what decides.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt, TryStreamExt, stream};
 use ipgc_core::reservation::Reservation;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::{
-    Client, Resource,
+    Resource,
     api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, Preconditions, Request},
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::context::Context;
 use crate::{
     api,
-    calls::{CallError, next_page, text},
-    history::History,
+    calls::{CallError, text},
+    history::Page,
 };
 
 /// Reservations to a page of a list: about half a kilobyte each.
 const PAGE: u32 = 2_000;
 /// The reservations of up to this many addresses are looked up by name, more by a LIST of the namespace.
-pub const FEW: usize = 8;
+const FEW: usize = 8;
 /// Reads in flight at a time.
 const CONCURRENCY: usize = 8;
 
-/// Reads and writes reservations.
-#[derive(Clone)]
-pub struct ReservationApi(Client, Arc<History>);
-
 #[derive(Deserialize)]
-struct RawPage<'a> {
+struct RawPage {
     #[serde(default)]
     metadata: ListMeta,
-    #[serde(borrow)]
-    items: Vec<&'a RawValue>,
+    items: Vec<Box<RawValue>>,
 }
 
-impl ReservationApi {
-    /// Talks through `client`.
-    pub fn new(client: Client, history: Arc<History>) -> Self {
-        Self(client, history)
+impl Page for RawPage {
+    fn metadata(&self) -> &ListMeta {
+        &self.metadata
     }
+}
 
+/// Whether an error is the server's word that there is no such reservation.
+pub fn is_absent(error: &CallError, name: &str) -> bool {
+    error.is_absence_of::<api::Reservation>(name)
+}
+
+impl Context {
     /// Reservations by their names: a few one by one, more from a list of the namespace. Those that
     /// are not there, or cannot be read, are not among them.
     ///
     /// # Errors
     /// When the server does not say.
-    pub async fn named(
+    pub async fn reservations_named(
         &self,
         namespace: &str,
         names: &BTreeSet<String>,
@@ -62,20 +61,22 @@ impl ReservationApi {
         let mut found = BTreeMap::new();
         // An address of IPv6 has two names.
         if names.len() <= 2 * FEW {
-            let reads: Vec<_> = names.iter().map(|name| self.get(namespace, name)).collect();
+            let reads: Vec<_> = names
+                .iter()
+                .map(|name| self.reservation(namespace, name))
+                .collect();
             let mut reads = stream::iter(reads).buffer_unordered(CONCURRENCY);
             while let Some(read) = reads.try_next().await? {
                 found.extend(read.map(|reservation| (reservation.name.clone(), reservation)));
             }
             return Ok(found);
         }
-        let mut page = Some(Self::first_page());
-        while let Some(params) = page {
-            let wanted = |it: &Reservation| names.contains(&it.name);
-            let (reservations, next) = self.page(Some(namespace), &params, wanted).await?;
-            found.extend(reservations.into_iter().map(|it| (it.name.clone(), it)));
-            page = next;
-        }
+        let find = |page: Vec<Reservation>| {
+            let wanted = page.into_iter().filter(|it| names.contains(&it.name));
+            found.extend(wanted.map(|it| (it.name.clone(), it)));
+        };
+        self.each_page_of_reservations(Some(namespace), find)
+            .await?;
         Ok(found)
     }
 
@@ -83,53 +84,55 @@ impl ReservationApi {
     ///
     /// # Errors
     /// When the server does not say.
-    pub async fn get(&self, namespace: &str, name: &str) -> Result<Option<Reservation>, CallError> {
-        let request = of(Some(namespace)).get(name, &GetParams::default());
-        match self.text(request).await {
+    pub async fn reservation(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Reservation>, CallError> {
+        let request = in_namespace(namespace).get(name, &GetParams::default());
+        match self.ask(request).await {
             Ok(text) => Ok(Reservation::parse(&text).ok()),
-            Err(error) if Self::is_absent(&error, name) => Ok(None),
+            Err(error) if is_absent(&error, name) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// The parameters of the first page.
-    pub fn first_page() -> ListParams {
-        ListParams::default().limit(PAGE)
-    }
-
-    /// The `wanted` reservations of one page, of all or of those in `namespace`; and the next page.
+    /// Lists all reservations, or those in `namespace`, and gives each page of them to `each`. Those that cannot be read
+    /// are left out.
     ///
     /// # Errors
-    /// When the page cannot be read.
-    pub async fn page(
+    /// When a page cannot be read. Some may have been given by then.
+    pub async fn each_page_of_reservations(
         &self,
         namespace: Option<&str>,
-        params: &ListParams,
-        wanted: impl FnMut(&Reservation) -> bool,
-    ) -> Result<(Vec<Reservation>, Option<ListParams>), CallError> {
-        let asked = self.1.ask::<api::Reservation>(params);
-        let text = self.text(of(namespace).list(params)).await?;
-        let page: RawPage = serde_json::from_str(&text)?;
-        self.1.hear(asked.as_ref(), &page.metadata);
-        let items = page.items.into_iter();
-        let reservations = items.filter_map(|item| Reservation::parse(item.get()).ok());
-        let wanted = reservations.filter(wanted).collect();
-        Ok((wanted, next_page(params, &page.metadata)))
+        mut each: impl FnMut(Vec<Reservation>),
+    ) -> Result<(), CallError> {
+        let first = ListParams::default().limit(PAGE);
+        let all = |page: RawPage, _| {
+            let items = page.items.iter();
+            let reservations = items.filter_map(|item| Reservation::parse(item.get()).ok());
+            each(reservations.collect());
+            Ok(true)
+        };
+        self.history
+            .pages::<api::Reservation, _>(&self.client, namespace, first, Request::list, all)
+            .await?;
+        Ok(())
     }
 
     /// Sends a JSON Patch. The reservation as it is then, if it can still be read.
     ///
     /// # Errors
     /// When the server did not say that it was done.
-    pub async fn patch(
+    pub async fn patch_reservation(
         &self,
-        namespace: &str,
-        name: &str,
+        reservation: &Reservation,
         patch: json_patch::Patch,
     ) -> Result<Option<Reservation>, CallError> {
         let patch = Patch::<()>::Json(patch);
-        let request = of(Some(namespace)).patch(name, &PatchParams::default(), &patch);
-        let text = self.text(request).await?;
+        let request = in_namespace(&reservation.namespace);
+        let request = request.patch(&reservation.name, &PatchParams::default(), &patch);
+        let text = self.ask(request).await?;
         Ok(Reservation::parse(&text).ok())
     }
 
@@ -137,11 +140,7 @@ impl ReservationApi {
     ///
     /// # Errors
     /// When the server did not say that it was done.
-    pub async fn delete(
-        &self,
-        namespace: &str,
-        reservation: &Reservation,
-    ) -> Result<(), CallError> {
+    pub async fn delete_reservation(&self, reservation: &Reservation) -> Result<(), CallError> {
         let params = DeleteParams {
             preconditions: Some(Preconditions {
                 uid: Some(reservation.uid.clone()),
@@ -149,24 +148,19 @@ impl ReservationApi {
             }),
             ..DeleteParams::default()
         };
-        let request = of(Some(namespace)).delete(&reservation.name, &params);
-        self.text(request).await.map(|_| ())
+        let request = in_namespace(&reservation.namespace).delete(&reservation.name, &params);
+        self.ask(request).await.map(|_| ())
     }
 
-    /// Whether an error is the server's word that there is no such reservation.
-    pub fn is_absent(error: &CallError, name: &str) -> bool {
-        error.is_absence_of::<api::Reservation>(name)
-    }
-
-    async fn text(
+    async fn ask(
         &self,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<String, CallError> {
         let request = request.map_err(kube::Error::BuildRequest)?;
-        text(&self.0, request).await
+        text(&self.client, request).await
     }
 }
 
-fn of(namespace: Option<&str>) -> Request {
-    Request::new(api::Reservation::url_path(&(), namespace))
+fn in_namespace(namespace: &str) -> Request {
+    Request::new(api::Reservation::url_path(&(), Some(namespace)))
 }

@@ -5,15 +5,14 @@
 //! makes it a proof (docs/safety.md).
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeSet, HashMap},
     sync::Arc,
 };
 
 use ipgc_core::proof::Presence;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Client, api::ListParams};
-use tokio::{sync::oneshot, time::Instant};
-use tokio_util::task::TaskTracker;
+use tokio::time::Instant;
 
 use super::{
     batches::{Batches, Inbox},
@@ -28,76 +27,27 @@ const LARGEST_PAGE: usize = 10_000;
 /// a few dozen in a list.
 const PAGE_FOR_POD: usize = 50;
 
-/// Reads the rolls of namespaces.
-#[derive(Clone)]
-pub struct Rolls {
-    client: Client,
-    history: Arc<History>,
-    questions: Arc<Batches<String, Question>>,
-}
+/// The questions about the pods of each namespace: their names.
+pub type Rolls = Batches<Vec<String>, Answer>;
 
-/// The pods of a namespace that exist, of those that were asked about.
-pub struct Roll {
-    /// When it was begun.
-    pub begun: Instant,
-    present: HashSet<String>,
-    /// Whether there is no further page.
-    is_whole: bool,
-}
+/// A roll, or why a page of it cannot be read: nothing is known then.
+pub type Answer = Result<Roll, Arc<CallError>>;
 
-struct Question {
-    wanted: Vec<String>,
-    answer: oneshot::Sender<Answer>,
-}
+/// When the roll was begun, and which of the pods that were asked about exist. Those are left out that take fewer requests
+/// to read alone than the rest of the roll.
+pub type Roll = (Instant, Arc<HashMap<String, Presence>>);
 
-type Answer = Result<Arc<Roll>, Arc<CallError>>;
-
-impl Rolls {
-    /// Reads through `client`, in `tasks`.
-    pub fn new(client: Client, tasks: TaskTracker, history: Arc<History>) -> Self {
-        Self {
-            client,
-            history,
-            questions: Arc::new(Batches::new(tasks)),
-        }
-    }
-
-    /// A roll of a namespace that begins from now on and tells of these pods; `None` if whoever reads it ended early.
-    ///
-    /// # Errors
-    /// When a page cannot be read: nothing is known then.
-    pub async fn ask(&self, namespace: &str, wanted: Vec<String>) -> Option<Answer> {
-        let (answer, answered) = oneshot::channel();
-        let question = Question { wanted, answer };
-        let (client, history) = (self.client.clone(), Arc::clone(&self.history));
-        self.questions
-            .submit(namespace.to_owned(), question, |inbox| async move {
-                serve(inbox, &client, &history).await;
-            });
-        answered.await.ok()
-    }
-}
-
-async fn serve(mut inbox: Inbox<String, Question>, client: &Client, history: &History) {
+/// Answers questions about the pods of a namespace as long as there are some.
+pub async fn serve(mut inbox: Inbox<Vec<String>, Answer>, client: &Client, history: &History) {
     while let Some(questions) = inbox.take() {
-        let names = questions.iter().flat_map(|question| &question.wanted);
+        let names = questions.iter().flat_map(|(wanted, _)| wanted);
         let wanted: BTreeSet<_> = names.map(String::as_str).collect();
-        let roll = read(client, history, inbox.key(), &wanted).await;
-        let roll = roll.map(Arc::new).map_err(Arc::new);
-        for question in questions {
+        let roll = read(client, history, &inbox.namespace, &wanted).await;
+        let roll = roll.map_err(Arc::new);
+        for (_, answer) in questions {
             // The turn that asked may be gone.
-            let _ = question.answer.send(roll.clone());
+            let _ = answer.send(roll.clone());
         }
-    }
-}
-
-impl Roll {
-    /// Whether this pod exists; `None` where reading it alone takes fewer requests than the rest of the roll.
-    pub fn presence(&self, name: &str) -> Option<Presence> {
-        if self.present.contains(name) {
-            return Some(Presence::Present(None));
-        }
-        self.is_whole.then_some(Presence::Absent)
     }
 }
 
@@ -113,22 +63,23 @@ async fn read(
     let limit = u32::try_from(size).unwrap_or(u32::MAX);
     let first = ListParams::default().limit(limit);
     let begun = Instant::now();
-    let mut present = HashSet::new();
+    let mut roll = HashMap::new();
     let find = |page: Table, left| {
         for name in page.names()? {
             let name = name?;
             if wanted.contains(name) {
-                present.insert(name.to_owned());
+                roll.insert(name.to_owned(), Presence::Present(None));
             }
         }
-        Ok(left <= wanted.len() - present.len())
+        Ok(left <= wanted.len() - roll.len())
     };
     let is_whole = history
         .pages::<Pod, _>(client, Some(namespace), first, table_of, find)
         .await?;
-    Ok(Roll {
-        begun,
-        present,
-        is_whole,
-    })
+    if is_whole {
+        let absent = wanted.iter().filter(|name| !roll.contains_key(**name));
+        let absent: Vec<_> = absent.map(|name| (*name).to_owned()).collect();
+        roll.extend(absent.into_iter().map(|name| (name, Presence::Absent)));
+    }
+    Ok((begun, Arc::new(roll)))
 }

@@ -12,10 +12,8 @@ use ipgc_core::{
 };
 use tracing::warn;
 
-use super::{
-    context::Context,
-    pool_api::{ObserveError, first_page},
-};
+use super::{context::Context, pool_api::first_page};
+use crate::calls::CallError;
 
 /// Namespace, network and address of a row.
 type Place = (String, Option<Box<str>>, IpAddr);
@@ -63,7 +61,7 @@ pub async fn second_look(
     namespace: Option<&str>,
     addresses: &HashSet<IpAddr>,
     wanted: impl Fn(&str) -> bool,
-) -> Result<SecondLook, ObserveError> {
+) -> Result<SecondLook, CallError> {
     let mut found = SecondLook::default();
     let mut next = Some(first_page());
     while let Some(params) = next {
@@ -73,7 +71,7 @@ pub async fn second_look(
                     .address()
                     .is_some_and(|address| addresses.contains(&address))
         };
-        let page = context.pools.page(namespace, &params, is_wanted);
+        let page = context.pool_page(namespace, &params, is_wanted);
         let page = page.await?;
         context.pulse.beat();
         next = page.next;

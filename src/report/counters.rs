@@ -103,31 +103,8 @@ counters! {
     longest_proof_age_ms,
 }
 
-/// The origin of a case: the label of metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trigger {
-    /// The end of a pod, as the watch told it.
-    Watch,
-    /// A sweep, which found rows that may go.
-    Sweep,
-}
-
-impl Trigger {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::Watch, Self::Sweep];
-
-    /// The word for metric labels.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Watch => "watch",
-            Self::Sweep => "sweep",
-        }
-    }
-
-    fn label(self) -> (&'static str, &'static str) {
-        ("trigger", self.as_str())
-    }
-}
+/// The origins of a case, for labels: the end of a pod, as the watch told it; and a sweep, which found rows that may go.
+pub const TRIGGERS: [&str; 2] = ["watch", "sweep"];
 
 /// Histograms by trigger.
 pub type Histograms = Family<[(&'static str, &'static str); 1], Histogram, fn() -> Histogram>;
@@ -145,8 +122,8 @@ const ROWS: [f64; 7] = [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1_000.0];
 impl Counters {
     /// All labels that there can be are there from the start, so that a rate is zero before it is anything else.
     fn seed(&self) {
-        for trigger in Trigger::ALL {
-            drop(self.time_to_free.get_or_create(&[trigger.label()]));
+        for trigger in TRIGGERS {
+            drop(self.time_to_free.get_or_create(&[("trigger", trigger)]));
             for grade in Grade::ALL {
                 for cause in Cause::ALL {
                     drop(
@@ -158,13 +135,13 @@ impl Counters {
         }
     }
 
-    /// A row is gone; so long after it was known that it may go some day, if that is known.
-    pub fn free(&self, stale: &Stale, trigger: Trigger, after: Option<Duration>) {
+    /// A row is gone, by one of the [`TRIGGERS`]; so long after it was known that it may go some day, if that is known.
+    pub fn free(&self, stale: &Stale, trigger: &'static str, after: Option<Duration>) {
         self.rows_freed.inc();
         let kind = kind_of_free(stale.clearance.grade, stale.cause, trigger);
         self.freed.get_or_create(&kind).inc();
         if let Some(after) = after {
-            let taken = self.time_to_free.get_or_create(&[trigger.label()]);
+            let taken = self.time_to_free.get_or_create(&[("trigger", trigger)]);
             taken.observe(after.as_secs_f64());
         }
     }
@@ -176,10 +153,14 @@ impl Counters {
     }
 }
 
-fn kind_of_free(grade: Grade, cause: Cause, trigger: Trigger) -> [(&'static str, &'static str); 3] {
+fn kind_of_free(
+    grade: Grade,
+    cause: Cause,
+    trigger: &'static str,
+) -> [(&'static str, &'static str); 3] {
     [
         ("grade", grade.as_str()),
         ("cause", cause.as_str()),
-        trigger.label(),
+        ("trigger", trigger),
     ]
 }

@@ -1,13 +1,15 @@
-//! Reports to others: Kubernetes Events and counters. Nothing here decides or retries.
+//! Reports to others: Kubernetes Events, counters, and the numbers of a sweep. Nothing here decides or retries.
 
 mod counters;
 mod events;
 mod requests;
+mod sweep;
 
 pub use self::{
-    counters::{Counter, Counters, Trigger},
+    counters::{Counter, Counters, TRIGGERS},
     events::{CLAIMS_FORBIDDEN, COLLECTED, Events, FAILED, channel},
     requests::{Requests, counted},
+    sweep::{NODES_SHOWN, PoolTally, SweepHealth, SweepReport},
 };
 
 /// Most names that are told of one kind of thing: a thousand of them help nobody.

@@ -2,11 +2,12 @@
 //!
 //! Total like [`LeanPod`](super::LeanPod): every field may be absent or null.
 
-use ipgc_core::node::{Boot, NodeState, OUT_OF_SERVICE_TAINT};
+use ipgc_core::node::{Boot, NO_SANDBOXES_ANNOTATION, NodeState, OUT_OF_SERVICE_TAINT};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{api::core::v1::Node, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::Resource;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::clock::wall;
 
@@ -16,7 +17,7 @@ const AHEAD: SignedDuration = SignedDuration::from_mins(5);
 /// A node, stripped while it is read.
 #[derive(Clone, Debug, Deserialize, Resource)]
 #[resource(inherit = "Node")]
-#[serde(from = "Wire")]
+#[serde(from = "Value")]
 pub struct LeanNode {
     metadata: ObjectMeta,
     state: NodeState,
@@ -29,136 +30,63 @@ impl LeanNode {
     }
 }
 
-#[derive(Deserialize)]
-struct Wire {
-    metadata: Option<Metadata>,
-    spec: Option<Spec>,
-    status: Option<Status>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    name: Option<String>,
-    uid: Option<String>,
-    resource_version: Option<String>,
-    annotations: Option<Annotations>,
-}
-
-/// Only this one is read; all others are skipped without being kept.
-#[derive(Default, Deserialize)]
-struct Annotations {
-    #[serde(rename = "ipgc.dev/no-sandboxes")]
-    no_sandboxes: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-struct Spec {
-    taints: Option<Vec<Taint>>,
-}
-
-#[derive(Deserialize)]
-struct Taint {
-    key: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Status {
-    conditions: Option<Vec<Condition>>,
-    node_info: Option<NodeInfo>,
-}
-
-#[derive(Deserialize)]
-struct NodeInfo {
-    #[serde(rename = "bootID")]
-    boot: Option<Box<str>>,
-    #[serde(rename = "machineID")]
-    machine: Option<Box<str>>,
-    #[serde(rename = "systemUUID")]
-    system: Option<Box<str>>,
-}
-
-impl NodeInfo {
-    /// `None` where one of the names is missing: two machines without a name are not known to be one.
-    fn boot(self) -> Option<Boot> {
-        let named = |name: Option<Box<str>>| name.filter(|name| !name.is_empty());
-        Some(Boot {
-            machine: (named(self.machine)?, named(self.system)?),
-            id: named(self.boot)?,
-        })
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Condition {
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    status: Option<String>,
-    last_transition_time: Option<String>,
-}
-
-impl From<Wire> for LeanNode {
-    fn from(wire: Wire) -> Self {
-        let metadata = wire.metadata.unwrap_or_default();
-        let spec = wire.spec.unwrap_or_default();
-        let Status {
-            conditions,
-            node_info,
-        } = wire.status.unwrap_or_default();
-        let ready = conditions
-            .unwrap_or_default()
-            .into_iter()
-            .find(|condition| condition.kind.as_deref() == Some("Ready"));
-        let time = |text: Option<&str>| text.and_then(|text| text.parse::<Timestamp>().ok());
-        let declaration = metadata.annotations.unwrap_or_default().no_sandboxes;
-        let declared = time(declaration.as_deref());
+impl From<Value> for LeanNode {
+    fn from(node: Value) -> Self {
+        let (metadata, status) = (&node["metadata"], &node["status"]);
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let time = |value: &Value| value.as_str()?.parse::<Timestamp>().ok();
+        let declaration = &metadata["annotations"][NO_SANDBOXES_ANNOTATION];
+        let declared = time(declaration);
         let now = wall();
         let is_ahead = declared.is_some_and(|declared| declared.duration_since(now) > AHEAD);
-        let changed = ready
-            .as_ref()
-            .map(|ready| ready.last_transition_time.as_deref());
+        let mut conditions = status["conditions"].as_array().into_iter().flatten();
+        let ready = conditions.find(|condition| condition["type"] == "Ready");
+        let changed = ready.map(|ready| &ready["lastTransitionTime"]);
+        let mut taints = node["spec"]["taints"].as_array().into_iter().flatten();
+        let version = &metadata["resourceVersion"];
         Self {
             state: NodeState {
-                uid: metadata.uid.unwrap_or_default().into(),
-                version: metadata.resource_version.clone().unwrap_or_default().into(),
-                boot: node_info.and_then(NodeInfo::boot),
-                ready: ready
-                    .as_ref()
-                    .is_some_and(|ready| ready.status.as_deref() == Some("True")),
-                ready_changed: changed.flatten().map(Into::into),
-                out_of_service: spec
-                    .taints
-                    .unwrap_or_default()
-                    .iter()
-                    .any(|taint| taint.key.as_deref() == Some(OUT_OF_SERVICE_TAINT)),
+                uid: metadata["uid"].as_str().unwrap_or_default().into(),
+                version: version.as_str().unwrap_or_default().into(),
+                boot: boot(&status["nodeInfo"]),
+                ready: ready.is_some_and(|ready| ready["status"] == "True"),
+                ready_changed: changed.and_then(Value::as_str).map(Into::into),
+                out_of_service: taints.any(|taint| taint["key"] == OUT_OF_SERVICE_TAINT),
                 taint_is_old: false,
                 // A statement about a node whose changes bear no time cannot be told from an old one.
-                declared_empty: match (declared, changed.map(time)) {
-                    (Some(declared), Some(Some(changed))) => declared > changed && !is_ahead,
+                declared_empty: match (declared, changed.and_then(time)) {
+                    (Some(declared), Some(changed)) => declared > changed && !is_ahead,
                     _ => false,
                 },
                 declared_ahead: is_ahead,
-                declaration: declaration.map(Into::into),
+                declaration: declaration.as_str().map(Into::into),
                 declaration_is_old: false,
             },
             metadata: ObjectMeta {
-                name: metadata.name,
-                resource_version: metadata.resource_version,
+                name: text(&metadata["name"]),
+                resource_version: text(version),
                 ..ObjectMeta::default()
             },
         }
     }
 }
 
+/// `None` where one of the names is missing: two machines without a name are not known to be one.
+fn boot(info: &Value) -> Option<Boot> {
+    let named = |name: &str| info[name].as_str().filter(|name| !name.is_empty());
+    let machine = (named("machineID")?, named("systemUUID")?);
+    Some(Boot {
+        machine: (machine.0.into(), machine.1.into()),
+        id: named("bootID")?.into(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use ipgc_core::node::NO_SANDBOXES_ANNOTATION;
     use proptest::prelude::*;
     use rstest::rstest;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 

@@ -2,7 +2,6 @@
 
 use rstest::rstest;
 use tokio::time::{Instant, sleep, timeout};
-use tokio_util::sync::CancellationToken;
 
 use super::*;
 
@@ -206,12 +205,11 @@ async fn an_end_in_between_leaves_the_reservation_claimed() {
     let it = pick(&server, "10.0.0.1").await;
     let writer = writer(&server, policy());
     let freed = writer.free(&it, false).await.unwrap().unwrap();
-    let stop = CancellationToken::new();
     let stopping = async {
         sleep(ADD_BUDGET / 2).await;
-        stop.cancel();
+        writer.stop().cancel();
     };
-    let released = writer.release(&it.pool, freed.reservation, &stop);
+    let released = writer.release(&it.pool, freed.reservation);
     let (answer, ()) = tokio::join!(timeout(ADD_BUDGET * 3 / 4, released), stopping);
     assert_kept(&answer.unwrap(), "interrupted");
     let left = server.get(ORIP, NS, "10.0.0.1");
@@ -386,8 +384,7 @@ async fn a_reservation_alone_stays_while_a_pool_cannot_be_read() {
     server.edit("ippools", NS, "10.1.0.0-24", |pool| {
         pool["spec"] = json!("?");
     });
-    let stop = CancellationToken::new();
-    let released = writer.release(&it.pool, freed.reservation, &stop).await;
+    let released = writer.release(&it.pool, freed.reservation).await;
     assert_eq!(released.unwrap(), 0);
     let kept = server.get(ORIP, NS, "10.0.0.9");
     assert_eq!(kept.unwrap()["spec"]["podref"], "default/alone");

@@ -28,7 +28,6 @@ use ipgc::{
 };
 use serde_json::{Value, json};
 use testkit::{Match, Server, Verb, fixtures};
-use tokio_util::sync::CancellationToken;
 
 /// Longer than a request, and shorter than the wait is elsewhere.
 const ADD_BUDGET: Duration = Duration::from_secs(20);
@@ -64,10 +63,7 @@ async fn begin(server: &Server, it: &Forced) -> Result<Option<Freed>, NotDone> {
 async fn free(server: &Server, it: &Forced) -> Result<usize, NotDone> {
     let writer = writer(server, policy());
     match writer.free(it, false).await? {
-        Some(freed) => {
-            let stop = CancellationToken::new();
-            writer.release(&it.pool, freed.reservation, &stop).await
-        }
+        Some(freed) => writer.release(&it.pool, freed.reservation).await,
         None => Ok(0),
     }
 }

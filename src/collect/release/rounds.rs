@@ -1,25 +1,23 @@
-//! Rounds of reservations that share a proof: which are marked, proven and deleted when.
+//! Rounds of reservations that share a proof: which are read, marked, proven and deleted when.
 //!
 //! What the server does not do in the time that a proof is good for is proven again in the next round. Nothing is
 //! decided here: a step that comes too late, or that we may not do any more, is left out.
 
-use std::{
-    sync::{Mutex, atomic::Ordering},
-    time::Duration,
-    vec,
-};
+use std::{collections::HashMap, sync::atomic::Ordering, time::Duration};
 
-use futures::{StreamExt, stream::FuturesUnordered};
-use ipgc_core::{fact::Fact, reservation::Reservation};
-use tokio_util::sync::CancellationToken;
+use futures::{StreamExt, stream};
+use ipgc_core::{address::reservation_names, fact::Fact, reservation::Reservation, time::Moment};
 
 use super::{
-    Releaser, Request, Work,
-    outcome::{Left, Outcomes, Released},
+    Request, Work,
     rows::without_row,
-    steps::{Marked, Proven},
+    steps::{Marked, Proven, prove},
 };
-use crate::{collect::context::Context, lock::lock};
+use crate::collect::{
+    context::Context,
+    gate::Access,
+    released::{Left, Released},
+};
 
 /// Writes in flight at a time.
 const CONCURRENCY: usize = 16;
@@ -32,21 +30,16 @@ const LATEST: Duration = Duration::from_millis(1_800);
 /// Where a whole round came too late, this many times as long as the proof and the reads after it took.
 const PATIENCE: f64 = 1.25;
 
-impl Releaser {
+impl Context {
     /// Removes those of all these requests, in rounds.
-    pub(super) async fn release_all(
-        &self,
-        context: &Context,
-        namespace: &str,
-        requests: &[Request],
-        stop: &CancellationToken,
-    ) -> Vec<Released> {
-        let gate = &context.gate;
-        let mut outcomes = Outcomes::new(requests.len());
+    pub(super) async fn release_all(&self, namespace: &str, requests: &[Request]) -> Vec<Released> {
+        let gate = &self.gate;
+        let mut released: Vec<_> = requests.iter().map(|_| Released::default()).collect();
         let works = requests.iter().enumerate().flat_map(|(number, request)| {
-            request.wanted.iter().map(move |wanted| Work {
+            let (pool, wanted) = request;
+            wanted.iter().map(move |wanted| Work {
                 wanted,
-                pool: &request.pool,
+                pool,
                 request: number,
             })
         });
@@ -55,18 +48,18 @@ impl Releaser {
         let mut found = Vec::new().into_iter();
         let mut late = Vec::new();
         let mut patient = false;
-        let is_over = || stop.is_cancelled() || !gate.is_open();
+        let is_over = || self.stop.is_cancelled() || !gate.is_open();
         loop {
             while found.len() == 0
                 && !is_over()
                 && let Some(works) = unread.next()
             {
-                match self.find(context, namespace, works).await {
+                match find(self, namespace, works).await {
                     Ok(read) => found = read.into_iter(),
                     // The next read would fail too, and all would wait for that.
                     Err(left) => {
                         for work in works.iter().chain(unread.by_ref().flatten()) {
-                            outcomes.leave(*work, left.clone());
+                            work.leave(&mut released, left.clone());
                         }
                     }
                 }
@@ -80,60 +73,53 @@ impl Releaser {
                 let left = new.into_iter().chain(found).map(|(_, work)| work);
                 let left = left.chain(unread.flatten().copied());
                 for work in left.chain(late.into_iter().map(|marked: Marked<'_>| marked.work())) {
-                    outcomes.leave(work, Left::Postponed(gate.wait()));
+                    work.leave(&mut released, Left::Postponed(gate.wait()));
                 }
                 break;
             }
-            let marked = self.mark_all(context, stop, namespace, new, &mut outcomes);
-            let marked = marked.await;
-            late.extend(only_due(context, marked, &mut outcomes));
+            let marked = self.mark_all(namespace, new, &mut released).await;
+            late.extend(only_due(self, marked, &mut released));
             let count = late.len();
             late = self
-                .release_round(context, namespace, late, patient, &mut outcomes)
+                .release_round(namespace, late, patient, &mut released)
                 .await;
             patient |= count > 0 && late.len() == count;
         }
-        outcomes.into_inner()
+        // All wait for the last one, so that they are proven and deleted together.
+        let until = released.iter().map(|it| it.until).max();
+        for own in &mut released {
+            own.until = until.unwrap_or(Moment::EPOCH);
+        }
+        released
     }
 
     /// Marks them all, a few at a time, until we may not write any more: then the rest is postponed.
     async fn mark_all<'r>(
         &self,
-        context: &Context,
-        stop: &CancellationToken,
         namespace: &str,
         found: Vec<(Reservation, Work<'r>)>,
-        outcomes: &mut Outcomes,
+        released: &mut [Released],
     ) -> Vec<Marked<'r>> {
-        let found = Pile::new(found);
-        let mark_next = || async {
-            let (reservation, work) = found.next()?;
-            Some(if stop.is_cancelled() || !context.gate.is_open() {
-                Err((work, Left::Postponed(context.gate.wait())))
-            } else {
-                self.mark(context, namespace, reservation, work).await
-            })
+        let mark = async |(reservation, work)| {
+            if self.stop.is_cancelled() || !self.gate.is_open() {
+                return Err((work, Left::Postponed(self.gate.wait())));
+            }
+            self.mark(reservation, work).await
         };
+        let mut found = found.into_iter();
         let mut results = Vec::new();
         // One claim is tried then, and what becomes of it says what becomes of the others.
         while self.claims_are_forbidden(namespace)
-            && let Some(result) = mark_next().await
+            && let Some(next) = found.next()
         {
-            results.push(result);
+            results.push(mark(next).await);
         }
-        let marking = || async {
-            let mut results = Vec::new();
-            while let Some(result) = mark_next().await {
-                results.push(result);
-            }
-            results
-        };
-        results.extend(hands(marking).await);
+        results.extend(a_few_at_a_time(found.map(mark).collect()).await);
         let mut all = Vec::new();
         for result in results {
             match result {
                 Ok(marked) => all.extend(marked),
-                Err((work, left)) => outcomes.leave(work, left),
+                Err((work, left)) => work.leave(released, left),
             }
         }
         all
@@ -143,21 +129,21 @@ impl Releaser {
     /// may be all unless it is `patient`, and those that nobody may delete any more.
     async fn release_round<'r>(
         &self,
-        context: &Context,
         namespace: &str,
         marked: Vec<Marked<'r>>,
         patient: bool,
-        outcomes: &mut Outcomes,
+        released: &mut [Released],
     ) -> Vec<Marked<'r>> {
         // A reservation that is ripe later was proven too early.
-        let now = context.clock.now();
-        let (begun, proven, mut kept) = self.prove(context, marked, outcomes).await;
-        let (proven, used) = without_row(context, namespace, proven, outcomes).await;
+        let now = self.clock.now();
+        let (begun, proven, mut kept) = prove(self, marked, released).await;
+        let (proven, used) = without_row(self, namespace, proven, released).await;
         kept.extend(used);
         let is_ripe = |proven: &Proven<'_>| proven.marked().waits_until(now).is_none();
         let (proven, young): (Vec<_>, Vec<_>) = proven.into_iter().partition(is_ripe);
         for young in young.into_iter().map(Proven::into_marked) {
-            outcomes.wait(young.work(), young.waits_until(now).unwrap_or(now));
+            let until = young.waits_until(now).unwrap_or(now);
+            young.work().wait(released, until);
         }
         let mut late = Vec::new();
         // Where proofs themselves take so long, so may what follows, or it would never end: the first
@@ -167,46 +153,68 @@ impl Releaser {
         } else {
             LATEST
         };
-        let proven = Pile::new(proven);
-        let deleting = || async {
-            let mut results = Vec::new();
-            while let Some(one) = proven.next() {
-                let age = begun.elapsed();
-                if age > latest || !context.gate.is_open() {
-                    results.push(Err(one));
-                    continue;
-                }
-                let millis = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
-                let longest = &context.counters.longest_proof_age_ms;
-                longest.inner().fetch_max(millis, Ordering::Relaxed);
-                results.push(Ok(self.delete(context, namespace, one).await));
+        let delete = async |one: Proven<'r>| {
+            let age = begun.elapsed();
+            if age > latest || !self.gate.is_open() {
+                return Err(one);
             }
-            results
+            let millis = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+            let longest = &self.counters.longest_proof_age_ms;
+            longest.inner().fetch_max(millis, Ordering::Relaxed);
+            Ok(one.delete(self).await)
         };
-        for result in hands(deleting).await {
+        let deleting = proven.into_iter().map(delete).collect();
+        for result in a_few_at_a_time(deleting).await {
             match result {
-                Ok(Ok(work)) => outcomes.deleted(work),
-                Ok(Err((work, left))) => outcomes.leave(work, left),
+                Ok(Ok(Some(work))) => released[work.request].deleted += 1,
+                Ok(Ok(None)) => {}
+                Ok(Err((work, left))) => work.leave(released, left),
                 Err(proven) => late.push(proven.into_marked()),
             }
         }
         // Otherwise the copy that leads gives them back: its sweep finds claims without an end.
-        kept.retain(|_| context.gate.leads());
-        let kept = Pile::new(kept);
-        let restoring = || async {
-            let mut results = Vec::new();
-            while let Some(marked) = kept.next() {
-                results.push(self.restore(context, namespace, marked).await);
-            }
-            results
-        };
-        for result in hands(restoring).await {
+        kept.retain(|_| self.gate.leads());
+        let restoring = kept.into_iter().map(|marked| marked.restore(self));
+        for result in a_few_at_a_time(restoring.collect()).await {
             if let Err((work, left)) = result {
-                outcomes.leave(work, left);
+                work.leave(released, left);
             }
         }
         late
     }
+}
+
+/// The reservations of the rows, looked up by every name that they may have. What is found is as it was then.
+///
+/// # Errors
+/// They cannot be read: what becomes of the works.
+async fn find<'r>(
+    context: &Context,
+    namespace: &str,
+    works: &[Work<'r>],
+) -> Result<Vec<(Reservation, Work<'r>)>, Left> {
+    let mut by_name = HashMap::<_, Vec<_>>::new();
+    for work in works {
+        for network in work.wanted.networks.iter() {
+            for name in reservation_names(work.wanted.row.address, network.as_deref()) {
+                let of_name = by_name.entry(name).or_default();
+                of_name.push((*work, network.as_deref()));
+            }
+        }
+    }
+    let names = by_name.keys().cloned().collect();
+    let found = context.reservations_named(namespace, &names).await;
+    let found = found
+        .map_err(|error| Left::after(&context.gate, Access::Read, "read reservations", &error))?;
+    let mut own = Vec::new();
+    for (name, reservation) in found {
+        for (work, network) in by_name.remove(&name).unwrap_or_default() {
+            if reservation.belongs_to(&work.wanted.row, network) {
+                own.push((reservation.clone(), work));
+            }
+        }
+    }
+    Ok(own)
 }
 
 /// Those to be proven now. Others were claimed just now, and an ADD that accepted one before that may yet write its row:
@@ -214,7 +222,7 @@ impl Releaser {
 fn only_due<'r>(
     context: &Context,
     marked: Vec<Marked<'r>>,
-    outcomes: &mut Outcomes,
+    released: &mut [Released],
 ) -> Vec<Marked<'r>> {
     let now = context.clock.now();
     let evidence = context.evidence();
@@ -224,7 +232,7 @@ fn only_due<'r>(
         let is_there = || evidence.pods.live(wanted.row.podref.as_str()).is_some();
         match marked.waits_until(now) {
             Some(until) if wanted.fact != Fact::Taken && !is_there() => {
-                outcomes.wait(marked.work(), until);
+                marked.work().wait(released, until);
             }
             _ => due.push(marked),
         }
@@ -232,23 +240,8 @@ fn only_due<'r>(
     due
 }
 
-/// Work that several tasks share: each takes the next item.
-struct Pile<T>(Mutex<vec::IntoIter<T>>);
-
-impl<T> Pile<T> {
-    fn new(items: Vec<T>) -> Self {
-        Self(Mutex::new(items.into_iter()))
-    }
-
-    fn next(&self) -> Option<T> {
-        lock(&self.0).next()
-    }
-}
-
-/// A few that work beside each other. Thousands of requests that wait for their turn would be some kilobytes each.
-/// A hand takes its items itself: of a closure that is given them the compiler cannot tell that the whole is Send.
-async fn hands<F: Future<Output = Vec<R>>, R>(hand: impl Fn() -> F) -> impl Iterator<Item = R> {
-    let hands: FuturesUnordered<_> = (0..CONCURRENCY).map(|_| hand()).collect();
-    let results: Vec<_> = hands.collect().await;
-    results.into_iter().flatten()
+/// The results of the work for all reservations of a round, a few of which are at work at a time.
+async fn a_few_at_a_time<F: Future>(work: Vec<F>) -> Vec<F::Output> {
+    let results = stream::iter(work).buffer_unordered(CONCURRENCY);
+    results.collect().await
 }

@@ -6,7 +6,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     net::IpAddr,
-    time::Duration,
 };
 
 use futures::{StreamExt, TryStreamExt, future::try_join, stream};
@@ -14,11 +13,16 @@ use ipgc_core::{known::Overlaps, podref::PodRef, pool::PoolKey};
 
 use super::{
     Work,
-    outcome::{Left, Outcomes},
     steps::{Marked, Proven},
 };
-use crate::collect::{
-    context::Context, gate::Access, pool_api::ObserveError, second_look::second_look,
+use crate::{
+    calls::CallError,
+    collect::{
+        context::Context,
+        gate::Access,
+        released::{Left, Released},
+        second_look::second_look,
+    },
 };
 
 /// Pools read at a time: a full one is more than a megabyte.
@@ -32,7 +36,7 @@ pub(super) async fn without_row<'w>(
     context: &Context,
     namespace: &str,
     proven: Vec<Proven<'w>>,
-    outcomes: &mut Outcomes,
+    released: &mut [Released],
 ) -> (Vec<Proven<'w>>, Vec<Marked<'w>>) {
     // Another sweep may end meanwhile; both questions are for the same one.
     let overlaps = context.evidence().overlaps.clone();
@@ -63,14 +67,9 @@ pub(super) async fn without_row<'w>(
             (free, taken.into_iter().map(Proven::into_marked).collect())
         }
         Err(error) => {
-            let left = match &error {
-                ObserveError::Call(error) => {
-                    Left::after(context, Access::Read, "read pools", error)
-                }
-                ObserveError::Unreadable(_) => Left::Failed(error.to_string(), Duration::ZERO),
-            };
+            let left = Left::after(&context.gate, Access::Read, "read pools", &error);
             for proven in &proven {
-                outcomes.leave(proven.marked().work(), left.clone());
+                proven.marked().work().leave(released, left.clone());
             }
             (Vec::new(), Vec::new())
         }
@@ -84,7 +83,7 @@ async fn used<'w>(
     namespace: &str,
     by_pool: BTreeMap<&'w PoolKey, Claimed<'w>>,
     mut anywhere: Claimed<'w>,
-) -> Result<HashSet<(IpAddr, PodRef)>, ObserveError> {
+) -> Result<HashSet<(IpAddr, PodRef)>, CallError> {
     let mut used = HashSet::new();
     if !by_pool.is_empty() {
         // Collected first, or the compiler cannot tell that the whole is Send.
@@ -127,8 +126,8 @@ async fn saw_all(
     context: &Context,
     overlaps: &Overlaps,
     namespace: &str,
-) -> Result<bool, ObserveError> {
-    let mut names = context.pools.names(namespace).await?.into_iter();
+) -> Result<bool, CallError> {
+    let mut names = context.pool_names(namespace).await?.into_iter();
     Ok(names.all(|name| {
         overlaps.saw(&PoolKey {
             namespace: namespace.to_owned(),
@@ -141,10 +140,10 @@ async fn used_in(
     context: &Context,
     pool: &PoolKey,
     claimed: &Claimed<'_>,
-) -> Result<Vec<(IpAddr, PodRef)>, ObserveError> {
+) -> Result<Vec<(IpAddr, PodRef)>, CallError> {
     let podrefs = claimed.keys().map(|(_, podref)| (*podref).clone());
     let podrefs = podrefs.collect();
-    let (observed, _) = context.pools.observe_in_turn(pool, &podrefs).await;
+    let (observed, _) = context.observe_in_turn(pool, &podrefs).await;
     let observed = observed?;
     let rows = observed
         .iter()

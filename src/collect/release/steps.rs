@@ -13,15 +13,18 @@ use ipgc_core::{
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use super::{
-    Releaser, Work,
-    outcome::{Left, Outcomes},
-};
+use super::Work;
 use crate::{
     access::Right,
     api,
     calls::CallError,
-    collect::{context::Context, gate::Access, prover::Asked, reservation_api::ReservationApi},
+    collect::{
+        context::Context,
+        gate::Access,
+        prover::Asked,
+        released::{Left, Released},
+        reservation_api::is_absent,
+    },
     lock::lock,
 };
 
@@ -70,12 +73,10 @@ impl<'r> Proven<'r> {
     }
 }
 
-impl Releaser {
+impl Context {
     /// Makes sure that no ADD accepts the reservation any more; `None` when it is gone.
     pub(super) async fn mark<'r>(
         &self,
-        context: &Context,
-        namespace: &str,
         reservation: Reservation,
         work: Work<'r>,
     ) -> Result<Option<Marked<'r>>, (Work<'r>, Left)> {
@@ -83,12 +84,12 @@ impl Releaser {
         if wanted.fact == Fact::Taken && !reservation.is_claimed() {
             return Ok(None);
         }
-        let Context { policy, clock, .. } = context;
+        let (policy, clock) = (&self.config.policy, self.clock);
         let mark = |reservation: Reservation| {
             // From when it is known to be claimed: the ADD that looked at it before may write its row yet.
             let claimed = reservation.is_claimed();
             let seen = || {
-                let mut evidence = context.evidence();
+                let mut evidence = self.evidence();
                 evidence.see_reservation(&reservation, clock.now()).first
             };
             Marked {
@@ -100,8 +101,7 @@ impl Releaser {
         // A pod that lives may accept it at any moment, whatever its name. One that names no pod nobody accepts.
         let may_be_accepted = (wanted.name_may_return || wanted.fact.is_of_living())
             && !reservation.podref.is_empty();
-        let refusals = &context.refusals;
-        let back_off = |verb| refusals.until(|| right(verb, &reservation));
+        let back_off = |verb| self.gate.backs_off_until(&right(verb, &reservation));
         let is_marked = !may_be_accepted || reservation.is_claimed();
         let claimed_until = || (!is_marked).then(|| back_off("patch")).flatten();
         if let Some(until) = back_off("delete").or_else(claimed_until) {
@@ -111,26 +111,25 @@ impl Releaser {
         if is_marked {
             return Ok(Some(mark(reservation)));
         }
-        if !self.may_claim(context, &reservation) {
+        if !self.may_claim(&reservation) {
             let reason = "its claim is refused, like others'".to_owned();
             return Err((work, Left::Kept(reason, None)));
         }
         let claim = reservation.claim();
-        let answer = self.api.patch(namespace, &reservation.name, claim).await;
-        match answer {
+        match self.patch_reservation(&reservation, claim).await {
             // Its resourceVersion is the one that the DELETE must find again.
             Ok(claimed) => {
-                refusals.passed(|| right("patch", &reservation));
-                if let Some(claims) = lock(&self.claims).get_mut(namespace) {
+                self.gate.back_off_no_more(&right("patch", &reservation));
+                if let Some(claims) = lock(&self.claims).get_mut(&reservation.namespace) {
                     claims.passed();
                 }
                 Ok(claimed.map(mark))
             }
-            Err(error) if ReservationApi::is_absent(&error, &reservation.name) => Ok(None),
+            Err(error) if is_absent(&error, &reservation.name) => Ok(None),
             Err(error) => {
-                let left = self.left(context, "patch", &reservation, &error).await;
+                let left = left(self, "patch", &reservation, &error).await;
                 if let Left::Kept(reason, _) = &left {
-                    self.claim_refused(context, &reservation, reason);
+                    self.claim_refused(&reservation, reason);
                 }
                 Err((work, left))
             }
@@ -144,168 +143,163 @@ impl Releaser {
     }
 
     /// Whether a claim may be sent; where the server refuses them all, one may between two sweeps.
-    fn may_claim(&self, context: &Context, reservation: &Reservation) -> bool {
+    fn may_claim(&self, reservation: &Reservation) -> bool {
         let may = lock(&self.claims)
             .get_mut(&reservation.namespace)
-            .is_none_or(|claims| claims.may_begin(context.clock.now(), self.sweep_interval));
-        if !may && context.is_to_be_told(&reservation.uid, "claim") {
-            context.counters.claims_forbidden.inc();
+            .is_none_or(|claims| claims.may_begin(self.clock.now(), self.config.sweep_interval));
+        if !may && self.is_to_be_told(&reservation.uid, "claim") {
+            self.counters.claims_forbidden.inc();
         }
         may
     }
 
     /// The server refuses the claim of a reservation, and maybe all of them.
-    fn claim_refused(&self, context: &Context, reservation: &Reservation, reason: &str) {
+    fn claim_refused(&self, reservation: &Reservation, reason: &str) {
         let Reservation {
             namespace, name, ..
         } = reservation;
-        let now = context.clock.now();
+        let now = self.clock.now();
         let are_forbidden = lock(&self.claims)
             .entry(namespace.clone())
             .or_default()
-            .refused(name, now, self.sweep_interval);
-        if are_forbidden && context.is_to_be_told(namespace, "claims") {
+            .refused(name, now, self.config.sweep_interval);
+        if are_forbidden && self.is_to_be_told(namespace, "claims") {
             warn!(
                 namespace,
                 reservation = name,
                 reason,
                 "the server refuses to claim reservations: they are left, and one is tried after each sweep"
             );
-            context.events.claims_forbidden(reservation, reason);
+            self.events.claims_forbidden(reservation, reason);
         }
     }
+}
 
-    /// The meaning of a write on a reservation that failed; a refusal is told.
-    async fn left(
-        &self,
-        context: &Context,
-        verb: &'static str,
-        reservation: &Reservation,
-        error: &CallError,
-    ) -> Left {
-        let right = right(verb, reservation);
-        if context.refusals.is_about_object(&right, error).await {
-            let reason = error.to_string();
-            if context.is_refusal_to_be_told(&reservation.uid, &reason) {
-                context.counters.frees_refused.inc();
-                let Reservation {
-                    namespace, name, ..
-                } = reservation;
-                warn!(
-                    namespace,
-                    reservation = name,
-                    verb,
-                    reason,
-                    "the server refuses to release a reservation"
-                );
-                context.events.reservation_refused(reservation, &reason);
-            }
-            return Left::Kept(reason, Some(context.refusals.refused(right)));
+/// The meaning of a write on a reservation that failed; a refusal is told.
+async fn left(
+    context: &Context,
+    verb: &'static str,
+    reservation: &Reservation,
+    error: &CallError,
+) -> Left {
+    let right = right(verb, reservation);
+    if context.gate.is_about_object(&right, error).await {
+        let reason = error.to_string();
+        if context.is_refusal_to_be_told(&reservation.uid, &reason) {
+            context.counters.frees_refused.inc();
+            let Reservation {
+                namespace, name, ..
+            } = reservation;
+            warn!(
+                namespace,
+                reservation = name,
+                verb,
+                reason,
+                "the server refuses to release a reservation"
+            );
+            context.events.reservation_refused(reservation, &reason);
         }
-        Left::after(context, Access::Write, "release reservations", error)
+        return Left::Kept(reason, Some(context.gate.back_off(right)));
     }
+    Left::after(&context.gate, Access::Write, "release reservations", error)
+}
 
-    /// Reads the pods of marked reservations, which are marked by now: when that began, those proven
-    /// absent, and those that are kept. Nothing else makes a [`Proven`].
-    pub(super) async fn prove<'r>(
-        &self,
-        context: &Context,
-        marked: Vec<Marked<'r>>,
-        outcomes: &mut Outcomes,
-    ) -> (Instant, Vec<Proven<'r>>, Vec<Marked<'r>>) {
-        let mut asked = Asked::new();
-        for marked in &marked {
-            let wanted = marked.work.wanted;
-            let state = asked.entry(wanted.row.podref.clone()).or_default();
-            *state |= wanted.fact != Fact::Absent;
-        }
-        let (begun, presence) = self.prover.presence(&asked).await;
-        let (mut proven, mut kept) = (Vec::new(), Vec::new());
-        let evidence = context.evidence();
-        for marked in marked {
-            let wanted = marked.work.wanted;
-            let found = presence.get(&wanted.row.podref);
-            // A pod that lives may report what the name tells in another network.
-            if let Some(Presence::Present(Some(pod))) = found
-                && wanted.fact.is_of_living()
-                && may_be_of_another(&marked.reservation.name, Some(wanted.row.address), pod)
-            {
-                kept.push(marked);
-                continue;
-            }
-            let scope = Scope {
-                networks: &wanted.networks,
-                range: None,
-                definitions: &evidence.definitions,
-            };
-            match wanted.fact.check(found, wanted.row.address, &scope) {
-                Ok(true) => proven.push(Proven(marked)),
-                Ok(false) => kept.push(marked),
-                Err(reason) => {
-                    let left = Left::Failed(reason.into_string(), Duration::ZERO);
-                    outcomes.leave(marked.work, left);
-                }
-            }
-        }
-        (begun, proven, kept)
+/// Reads the pods of marked reservations, which are marked by now: when that began, those proven
+/// absent, and those that are kept. Nothing else makes a [`Proven`].
+pub(super) async fn prove<'r>(
+    context: &Context,
+    marked: Vec<Marked<'r>>,
+    released: &mut [Released],
+) -> (Instant, Vec<Proven<'r>>, Vec<Marked<'r>>) {
+    let mut asked = Asked::new();
+    for marked in &marked {
+        let wanted = marked.work.wanted;
+        let state = asked.entry(wanted.row.podref.clone()).or_default();
+        *state |= wanted.fact != Fact::Absent;
     }
+    let (begun, presence) = context.presence(&asked).await;
+    let (mut proven, mut kept) = (Vec::new(), Vec::new());
+    let evidence = context.evidence();
+    for marked in marked {
+        let wanted = marked.work.wanted;
+        let found = presence.get(&wanted.row.podref);
+        // A pod that lives may report what the name tells in another network.
+        if let Some(Presence::Present(Some(pod))) = found
+            && wanted.fact.is_of_living()
+            && may_be_of_another(&marked.reservation.name, Some(wanted.row.address), pod)
+        {
+            kept.push(marked);
+            continue;
+        }
+        let scope = Scope {
+            networks: &wanted.networks,
+            range: None,
+            definitions: &evidence.definitions,
+        };
+        match wanted.fact.check(found, wanted.row.address, &scope) {
+            Ok(true) => proven.push(Proven(marked)),
+            Ok(false) => kept.push(marked),
+            Err(reason) => {
+                let left = Left::Failed(reason.into_string(), Duration::ZERO);
+                marked.work.leave(released, left);
+            }
+        }
+    }
+    (begun, proven, kept)
+}
 
+impl<'r> Proven<'r> {
     /// Deletes it; the work, if it was there.
-    pub(super) async fn delete<'r>(
-        &self,
+    pub(super) async fn delete(
+        self,
         context: &Context,
-        namespace: &str,
-        Proven(marked): Proven<'r>,
     ) -> Result<Option<Work<'r>>, (Work<'r>, Left)> {
         let Marked {
             reservation, work, ..
-        } = marked;
-        let answer = self.api.delete(namespace, &reservation).await;
-        match answer {
+        } = self.0;
+        let (namespace, name) = (&reservation.namespace, &reservation.name);
+        match context.delete_reservation(&reservation).await {
             Ok(()) => {
                 context.gate.passed();
-                context.refusals.passed(|| right("delete", &reservation));
+                context
+                    .gate
+                    .back_off_no_more(&right("delete", &reservation));
                 let podref = &work.wanted.row.podref;
-                info!(namespace, reservation = reservation.name, %podref, "freed reservation");
+                info!(namespace, reservation = name, %podref, "freed reservation");
                 Ok(Some(work))
             }
-            Err(error) if ReservationApi::is_absent(&error, &reservation.name) => Ok(None),
+            Err(error) if is_absent(&error, name) => Ok(None),
             Err(error) => {
-                let left = self.left(context, "delete", &reservation, &error);
+                let left = left(context, "delete", &reservation, &error);
                 Err((work, left.await))
             }
         }
     }
+}
 
+impl<'r> Marked<'r> {
     /// The pod is back, or a row has the address: whoever accepted the reservation keeps it.
-    pub(super) async fn restore<'r>(
-        &self,
-        context: &Context,
-        namespace: &str,
-        marked: Marked<'r>,
-    ) -> Result<(), (Work<'r>, Left)> {
+    pub(super) async fn restore(self, context: &Context) -> Result<(), (Work<'r>, Left)> {
         let Marked {
             reservation,
             work,
             ripe,
-        } = marked;
+        } = self;
         if ripe.is_none() {
             return Ok(());
         }
-        match self
-            .api
-            .patch(namespace, &reservation.name, reservation.restore())
-            .await
-        {
+        let (namespace, name) = (&reservation.namespace, &reservation.name);
+        let restored = context.patch_reservation(&reservation, reservation.restore());
+        match restored.await {
             Ok(_) => {
                 let podref = &work.wanted.row.podref;
-                debug!(namespace, reservation = reservation.name, %podref, "reservation kept: its pod is back, or a row has its address");
+                debug!(namespace, reservation = name, %podref, "reservation kept: its pod is back, or a row has its address");
                 Ok(())
             }
-            Err(error) if ReservationApi::is_absent(&error, &reservation.name) => Ok(()),
+            Err(error) if is_absent(&error, name) => Ok(()),
             Err(error) => {
-                warn!(namespace, reservation = reservation.name, %error, "claimed reservation not given back");
-                let left = self.left(context, "patch", &reservation, &error);
+                warn!(namespace, reservation = name, %error, "claimed reservation not given back");
+                let left = left(context, "patch", &reservation, &error);
                 Err((work, left.await))
             }
         }

@@ -33,14 +33,10 @@ use ipgc_core::{
 use tracing::warn;
 
 use self::usage::spans;
-use super::report::{PoolTally, SweepReport};
 use crate::{
     calls::CallError,
-    collect::{
-        context::Context,
-        pool_api::{ObserveError, first_page},
-        reservation_api::ReservationApi,
-    },
+    collect::{context::Context, pool_api::first_page},
+    report::{PoolTally, SweepReport},
 };
 
 /// One look.
@@ -114,28 +110,17 @@ impl<'l> Look<'l> {
     /// When a page cannot be read. The rows can be swept all the same.
     pub async fn at_reservations(&mut self) -> Result<(), CallError> {
         let context = self.context;
-        let mut page = Some(ReservationApi::first_page());
-        while let Some(params) = page {
-            let report = &mut self.report;
-            let is_lone = |it: &Reservation| {
-                report.reservations += 1;
-                let evidence = context.evidence();
-                let is_of = |address, entry: StatusEntry<'_>| {
-                    may_be_reserved(&evidence.definitions, entry, address, &it.name)
-                };
-                it.is_claimed() || !evidence.pods.reports(it.whose(), is_of)
+        let is_lone = |it: &Reservation| {
+            let evidence = context.evidence();
+            let is_of = |address, entry: StatusEntry<'_>| {
+                may_be_reserved(&evidence.definitions, entry, address, &it.name)
             };
-            let page_of = context.reservations.page(self.namespace, &params, is_lone);
-            let (reservations, next) = match page_of.await {
-                Ok(page) => page,
-                Err(error) => {
-                    self.lone.clear();
-                    self.owners.clear();
-                    return Err(error);
-                }
-            };
+            it.is_claimed() || !evidence.pods.reports(it.whose(), is_of)
+        };
+        let take = |page: Vec<Reservation>| {
             context.pulse.beat();
-            for reservation in reservations {
+            self.report.reservations += page.len();
+            for reservation in page.into_iter().filter(is_lone) {
                 let Ok(owner) = reservation.pod() else {
                     self.report.reservations_unreadable += 1;
                     continue;
@@ -145,16 +130,21 @@ impl<'l> Look<'l> {
                 let lone = self.lone.entry(namespace).or_default();
                 lone.push((owner, Box::new(reservation)));
             }
-            page = next;
+        };
+        let read = context.each_page_of_reservations(self.namespace, take);
+        let read = read.await;
+        if read.is_err() {
+            self.lone.clear();
+            self.owners.clear();
         }
-        Ok(())
+        read
     }
 
     /// All pools, a few to a page.
     ///
     /// # Errors
     /// When a page cannot be read. The findings so far are good; the rest is not known.
-    pub async fn at_pools(&mut self) -> Result<(), ObserveError> {
+    pub async fn at_pools(&mut self) -> Result<(), CallError> {
         let context = self.context;
         let spans = spans(&context.evidence().definitions);
         let spans_of = |pool: &PoolKey| spans.get(&pool.name).map_or(&[][..], Vec::as_slice);
@@ -167,7 +157,7 @@ impl<'l> Look<'l> {
             // How many rows of each pool take no room.
             let mut outside = HashMap::<PoolKey, usize>::new();
             let (slices, owners) = (&mut self.slices, &self.owners);
-            let page = context.pools.page(self.namespace, &params, |row| {
+            let page = context.pool_page(self.namespace, &params, |row| {
                 let pool = row.pool;
                 let mut evidence = context.evidence();
                 if let Some(node) = slices.get(pool)
@@ -183,7 +173,7 @@ impl<'l> Look<'l> {
                     networks = Some((pool.clone(), of_pool, spans_of(pool)));
                 }
                 // The report of a pod says nothing of a ResourceClaim.
-                let is_of_claim = context.pools.reads_claims() && row.sandbox.is_some_and(is_uid);
+                let is_of_claim = context.config.resource_claims && row.sandbox.is_some_and(is_uid);
                 let owns_lone = row.podref.is_some_and(|it| owners.contains_key(it));
                 networks.as_ref().is_none_or(|(key, it, spans)| {
                     let place = row.range.zip(row.address());

@@ -8,7 +8,6 @@
 //! A sweep has no state of its own. If it is cut off, the next sweep finds the same rows.
 
 mod look;
-mod report;
 mod swept;
 
 use std::{sync::Arc, time::Duration};
@@ -21,73 +20,54 @@ use ipgc_core::{
     routes::{KnownPools, slice_pools},
     time::Moment,
 };
-use jiff::Timestamp;
-use tokio::{sync::watch, time::sleep};
+use tokio::time::sleep;
 use tracing::{info, warn};
 
 use self::look::Look;
-pub use self::report::{NODES_SHOWN, SweepReport};
-use super::{context::Context, gate::Access, pool_api::ObserveError};
-use crate::{backoff::Backoff, chance, clock::wall};
+use super::{context::Context, gate::Access};
+use crate::{
+    backoff::Backoff,
+    calls::CallError,
+    chance,
+    clock::wall,
+    report::{SweepHealth, SweepReport},
+};
 
 /// Shortest time from the end of a sweep to the beginning of the next, however often a sweep is asked for.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// How the sweeps go.
-#[derive(Clone, Debug, Default)]
-pub struct SweepHealth {
-    /// When the last sweep that ended began.
-    pub swept: Option<Moment>,
-    /// When it ended, by the wall clock.
-    pub ended_at: Option<Timestamp>,
-    /// The findings of the sweep.
-    pub report: Arc<SweepReport>,
-}
-
-/// Sweeps.
-pub struct Sweeper {
-    /// Clients, evidence and settings, shared with the turns.
-    pub context: Arc<Context>,
-    /// Sweep only here, if set.
-    pub namespace: Option<String>,
-    /// Time between sweeps.
-    pub interval: Duration,
-    /// Where their ends are told.
-    pub health: watch::Sender<SweepHealth>,
-}
-
-impl Sweeper {
+impl Context {
     /// Sweeps as soon as the pod watch is heard, then at intervals and when asked, for ever.
-    pub async fn run(self) {
+    pub async fn run_sweeps(self: Arc<Self>) {
         let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
         loop {
             // Rows that are seen while the watch is not fresh are not noted with the pods that live: where
             // their names may return, these rows would wait for a second look when the pods end.
-            self.context.freshness.caught_up().await;
-            self.context.pulse.beat();
+            self.freshness.caught_up().await;
+            self.pulse.beat();
             // A request from before this one began is served by it.
-            let _ = self.context.sweep_wanted.notified().now_or_never();
-            let begun = self.context.clock.now();
+            let _ = self.sweep_wanted.notified().now_or_never();
+            let begun = self.clock.now();
             let wait = match self.sweep(begun).await {
                 Ok(report) => {
                     backoff.reset();
-                    self.context.counters.sweeps_ended.inc();
-                    let took = self.context.clock.now().since(begun);
-                    let counters = &self.context.counters;
+                    self.counters.sweeps_ended.inc();
+                    let took = self.clock.now().since(begun);
+                    let counters = &self.counters;
                     counters.sweep_duration.observe(took.as_secs_f64());
-                    let before = Arc::clone(&self.health.borrow().report);
-                    report.log(&before, begun, self.context.clock.now());
-                    self.context.plan(Input::SweepEnded(begun)).await;
-                    self.health.send_replace(SweepHealth {
+                    let before = Arc::clone(&self.sweeps.borrow().report);
+                    report.log(&before, begun, self.clock.now());
+                    self.plan(Input::SweepEnded(begun)).await;
+                    self.sweeps.send_replace(SweepHealth {
                         swept: Some(begun),
                         ended_at: Some(wall()),
                         report: Arc::new(report),
                     });
                     // Replicas and clusters that started together must not sweep together.
-                    chance::part_of(self.interval, 0.9..1.1)
+                    chance::part_of(self.config.sweep_interval, 0.9..1.1)
                 }
                 Err(error) => {
-                    self.context.counters.sweeps_failed.inc();
+                    self.counters.sweeps_failed.inc();
                     let wait = backoff.next_wait();
                     warn!(%error, ?wait, "sweep failed");
                     wait
@@ -98,22 +78,22 @@ impl Sweeper {
                 tokio::select! {
                     biased;
                     () = sleep(wait.saturating_sub(PAUSE)) => {}
-                    () = self.context.sweep_wanted.notified() => {}
+                    () = self.sweep_wanted.notified() => {}
                 }
             };
-            self.context.pulse.through(pause).await;
+            self.pulse.through(pause).await;
         }
     }
 
     /// Without reservations the rows are swept all the same, and the sweep has failed: those without a row are left to the
     /// next one.
     async fn sweep(&self, begun: Moment) -> Result<SweepReport, String> {
-        let gate = &self.context.gate;
-        let namespace = self.namespace.as_deref();
-        let (slices, listed) = match self.context.pools.slices(namespace).await {
+        let gate = &self.gate;
+        let namespace = self.config.pool_namespace.as_deref();
+        let (slices, listed) = match self.slices(namespace).await {
             Ok(listed) => {
                 let slices = slice_pools(&listed);
-                let mut evidence = self.context.evidence();
+                let mut evidence = self.evidence();
                 evidence
                     .slices
                     .retain(|pool, node| slices.get(pool) == Some(node));
@@ -126,31 +106,29 @@ impl Sweeper {
                 if error.answer() != Answer::Gone {
                     warn!(%error, "node slices cannot be listed");
                 }
-                let evidence = self.context.evidence();
+                let evidence = self.evidence();
                 (evidence.slices.clone(), evidence.pools.slices.clone())
             }
         };
-        if self.context.pools.reads_claims() {
-            let claims = self.context.prover.claims().await;
+        if self.config.resource_claims {
+            let claims = self.resource_claims().await;
             if let Err(reason) = &claims {
                 warn!(reason, "rows of ResourceClaims are kept");
             }
-            self.context.evidence().claims = claims;
+            self.evidence().claims = claims;
         }
-        self.context.evidence().pods.begin_sweep();
-        let mut look = Look::new(&self.context, namespace, slices);
+        self.evidence().pods.begin_sweep();
+        let mut look = Look::new(self, namespace, slices);
         let reservations = look.at_reservations().await;
-        let unread = |error: ObserveError| format!("pools cannot be read: {error}");
+        let unread = |error: CallError| format!("pools cannot be read: {error}");
         if let Err(error) = look.at_pools().await {
-            if let ObserveError::Call(call) = &error
-                && call.answer() == Answer::Forbidden
-            {
-                gate.refused(Access::Read, "list pools", call);
+            if error.answer() == Answer::Forbidden {
+                gate.refused(Access::Read, "list pools", &error);
             }
             return Err(unread(error));
         }
         {
-            let evidence = &mut *self.context.evidence();
+            let evidence = &mut *self.evidence();
             evidence.networks = look.networks();
             evidence.pools = KnownPools::new(namespace, look.pools(), listed);
         }
@@ -166,8 +144,7 @@ impl Sweeper {
         look.usage();
         let (found, mut report) = look.end();
         {
-            let mut evidence = self.context.evidence();
-            report.remembered = evidence.first_seen.len();
+            let mut evidence = self.evidence();
             // A pool that cannot be read may overlap any.
             let is_whole = report.pools_unreadable == 0;
             evidence.overlaps = if is_whole {
@@ -177,12 +154,12 @@ impl Sweeper {
             };
             if is_whole {
                 let pods = &mut evidence.pods;
-                let wait = self.context.policy.unknown_wait(pods.longest_grace(), 1);
+                let wait = self.config.policy.unknown_wait(pods.longest_grace(), 1);
                 pods.end_sweep(begun, wait);
             }
         }
-        report.breaker_open = self.assess(&report, begun);
-        self.context.plan(Input::Found(found)).await;
+        report.breaker_open = self.assess_breaker(&report, begun);
+        self.plan(Input::Found(found)).await;
         match reservations {
             Ok(()) => Ok(report),
             Err(error) => Err(format!("reservations cannot be listed: {error}")),
@@ -190,11 +167,11 @@ impl Sweeper {
     }
 
     /// Whether the breaker is open by what the sweep found.
-    fn assess(&self, report: &SweepReport, begun: Moment) -> bool {
+    fn assess_breaker(&self, report: &SweepReport, begun: Moment) -> bool {
         let wall = wall();
         let count = (report.suspect, report.rows);
         let (changed, open_since) = {
-            let evidence = &mut *self.context.evidence();
+            let evidence = &mut *self.evidence();
             let limits = &evidence.limits;
             let changed = evidence.breaker.assess(limits, count, begun, wall);
             (changed, evidence.breaker.open_since())
@@ -213,11 +190,8 @@ impl Sweeper {
         };
         for (pool, uid, stopped) in &report.suspect_pools {
             // It may stay open for as long as a node blocks these rows.
-            if self
-                .context
-                .is_news(uid, &format!("open/{since}/{stopped}"))
-            {
-                self.context.events.breaker_open(pool, uid, *stopped, since);
+            if self.is_news(uid, &format!("open/{since}/{stopped}")) {
+                self.events.breaker_open(pool, uid, *stopped, since);
             }
         }
         true

@@ -28,10 +28,9 @@ use ipgc_core::{
     work::{Removed, Works},
 };
 use tokio::{sync::mpsc, time::Instant};
-use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use super::{context::Context, gate::Access, pool_api::ObserveError, release::Releaser};
+use super::{context::Context, gate::Access};
 use crate::{access::Right, api::IpPool, calls::CallError};
 
 /// Patches in one turn: enough to find one refused row among thousands by halving, bounded so that
@@ -44,15 +43,9 @@ const LOOK_FOR_ACK: Duration = Duration::from_mins(1);
 const LINGER: Duration = Duration::from_secs(30);
 
 /// Works for all cases of a batch, and gives them back in its `answers`.
-pub async fn work(
-    context: &Arc<Context>,
-    releaser: &Arc<Releaser>,
-    stop: &CancellationToken,
-    batch: Batch,
-    answers: &mpsc::UnboundedSender<Input>,
-) {
+pub async fn work(context: &Arc<Context>, batch: Batch, answers: &mpsc::UnboundedSender<Input>) {
     let pool = batch.pool.clone();
-    let mut turn = Turn::new(context, stop, &pool, batch);
+    let mut turn = Turn::new(context, &pool, batch);
     // The outcome of all that have rows, beside their own.
     let all = turn.free_rows().await.err().unwrap_or(Outcome::Done);
     turn.report_freed();
@@ -66,7 +59,7 @@ pub async fn work(
     });
     if turn.stands_by {
         // The planner looks at others meanwhile: what is seen early is known when it is our turn.
-        context.gate.stood_by(stop).await;
+        context.gate.stood_by(&context.stop).await;
     }
     // A case that waits for a moment or a node does not miss it for the reservations of others.
     let without = turn.batch.take_without_reservations();
@@ -74,14 +67,13 @@ pub async fn work(
     if let Some(pool) = turn.pool.as_mut().and_then(Arc::get_mut) {
         pool.forget_rows();
     }
-    turn.free_reservations(releaser).await;
+    turn.free_reservations().await;
     let left = std::mem::take(&mut turn.batch.works);
     tell(turn.finish(left, &all));
 }
 
 struct Turn<'t> {
     context: &'t Arc<Context>,
-    stop: &'t CancellationToken,
     key: &'t PoolKey,
     batch: Batch,
     podrefs: BTreeSet<PodRef>,
@@ -112,15 +104,9 @@ struct Turn<'t> {
 }
 
 impl<'t> Turn<'t> {
-    fn new(
-        context: &'t Arc<Context>,
-        stop: &'t CancellationToken,
-        key: &'t PoolKey,
-        batch: Batch,
-    ) -> Self {
+    fn new(context: &'t Arc<Context>, key: &'t PoolKey, batch: Batch) -> Self {
         Self {
             context,
-            stop,
             key,
             podrefs: batch.podrefs(),
             batch,
@@ -142,7 +128,7 @@ impl<'t> Turn<'t> {
     /// Observes and removes until nothing is left that may go now.
     async fn free_rows(&mut self) -> Result<(), Outcome> {
         for _ in 0..MAX_ROUNDS {
-            if self.stop.is_cancelled() {
+            if self.context.stop.is_cancelled() {
                 return Err(Outcome::Postponed(Duration::ZERO));
             }
             self.outcomes.clear();
@@ -173,8 +159,8 @@ impl<'t> Turn<'t> {
             let mut rows = rows.filter(|row| due.contains_key(&row.podref));
             let has_claims = rows.any(|row| row.resource_claim().is_some());
             let ticket = observed.begin_proof();
-            let proof = self.context.prover.prove(ticket, &due, has_claims).await;
-            if self.stop.is_cancelled() {
+            let proof = self.context.prove(ticket, &due, has_claims).await;
+            if self.context.stop.is_cancelled() {
                 return Err(Outcome::Postponed(Duration::ZERO));
             }
             let mut known = self.known(&observed);
@@ -188,7 +174,7 @@ impl<'t> Turn<'t> {
             if releases.is_empty() {
                 return Ok(());
             }
-            if self.context.dry_run {
+            if self.context.config.dry_run {
                 self.would_free(&releases);
                 return Ok(());
             }
@@ -197,7 +183,7 @@ impl<'t> Turn<'t> {
                 // It waits first; what it found is old then.
                 return Err(Outcome::Postponed(Duration::ZERO));
             }
-            if let Some(until) = self.context.refusals.until(|| self.right()) {
+            if let Some(until) = self.context.gate.backs_off_until(&self.right()) {
                 return Err(Outcome::not_before(until));
             }
             // A proof from the time before is worth nothing.
@@ -217,12 +203,12 @@ impl<'t> Turn<'t> {
             let counters = &self.context.counters;
             counters.patch(patch.releases().len());
             let begun = Instant::now();
-            let answer = self.context.pools.free(self.key, &patch).await;
+            let answer = self.context.free(self.key, &patch).await;
             self.took(begun.elapsed(), answer.as_ref().err());
             match answer {
                 Ok(()) => {
                     self.context.gate.passed();
-                    self.context.refusals.passed(|| self.right());
+                    self.context.gate.back_off_no_more(&self.right());
                     self.freed.extend(self.batch.confirm(patch.releases()));
                     if !more {
                         return Ok(());
@@ -241,15 +227,11 @@ impl<'t> Turn<'t> {
         if !self.batch.orphans().is_empty() {
             self.known = self.context.evidence().known_networks();
         }
-        let observed = self.context.pools.observe_in_turn(self.key, &self.podrefs);
-        let Some((observed, took)) = self.stop.run_until_cancelled(observed).await else {
+        let observed = self.context.observe_in_turn(self.key, &self.podrefs);
+        let Some((observed, took)) = self.context.stop.run_until_cancelled(observed).await else {
             return Err(Outcome::Postponed(Duration::ZERO));
         };
-        let failure = match &observed {
-            Err(ObserveError::Call(error)) => Some(error),
-            _ => None,
-        };
-        self.took(took, failure);
+        self.took(took, observed.as_ref().err());
         match observed {
             Ok(Some(observed)) => {
                 self.is_observed = true;
@@ -266,13 +248,11 @@ impl<'t> Turn<'t> {
                 debug!(pool = %self.key, "pool is gone");
                 Ok(None)
             }
-            Err(ObserveError::Unreadable(reason)) => {
-                // No API server sends such a pool; what spoiled it may pass.
-                self.context.counters.pools_unreadable.inc();
-                let reason = format!("could not observe pool {}: {reason}", self.key);
-                Err(Outcome::retry(reason, Duration::ZERO))
-            }
-            Err(ObserveError::Call(error)) => {
+            Err(error) => {
+                // No API server sends what is no pool; what spoiled it may pass.
+                if matches!(error, CallError::NotAPool(_)) {
+                    self.context.counters.pools_unreadable.inc();
+                }
                 Err(self.failure(Access::Read, "observe the pool", &error))
             }
         }
@@ -323,7 +303,7 @@ impl<'t> Turn<'t> {
             self.context.counters.frees_refused.inc_by(rows as u64);
             warn!(pool = %self.key, rows, reason, "the server refuses to free rows");
         }
-        Outcome::not_before(self.context.refusals.refused(self.right()))
+        Outcome::not_before(self.context.gate.back_off(self.right()))
     }
 
     /// The uid of the pool, if it was there.
@@ -348,7 +328,7 @@ impl<'t> Turn<'t> {
             Answer::Forbidden
                 if self
                     .context
-                    .refusals
+                    .gate
                     .is_about_object(&self.right(), error)
                     .await =>
             {

@@ -17,7 +17,7 @@ use tracing::{info, warn};
 use super::Turn;
 use crate::{
     collect::context::Context,
-    report::{Trigger, names},
+    report::{TRIGGERS, names},
 };
 
 impl Turn<'_> {
@@ -32,9 +32,10 @@ impl Turn<'_> {
             let ended = self.who_had(&podref, row);
             let uid = ended.as_ref().map_or("", |ended| &ended.last.uid);
             let node = ended.as_ref().and_then(|ended| ended.last.node.as_deref());
+            let [watch, sweep] = TRIGGERS;
             let trigger = match self.batch.ends(&podref) {
-                [] => Trigger::Sweep,
-                _ => Trigger::Watch,
+                [] => sweep,
+                _ => watch,
             };
             let since = self.known_since(&podref, &removed);
             let took = since.map(|since| self.context.clock.now().since(since));
@@ -50,7 +51,7 @@ impl Turn<'_> {
                 sandbox = %row.sandbox,
                 grade = removed.stale.clearance.grade.as_str(),
                 cause = removed.stale.cause.as_str(),
-                trigger = trigger.as_str(),
+                trigger,
                 "freed row"
             );
             let network = network_of(ended.as_deref(), &removed, self.key);

@@ -23,12 +23,7 @@ use tracing::{debug, info};
 use super::Turn;
 use crate::{
     calls::in_turn,
-    collect::{
-        gate::Access,
-        pool_api::ObserveError,
-        release::{Left, Releaser},
-        second_look::second_look,
-    },
+    collect::{gate::Access, released::Left, second_look::second_look},
 };
 
 /// A look at all pools that takes longer is not waited for by the next one.
@@ -37,7 +32,7 @@ const LONGEST_LOOK: Duration = Duration::from_mins(1);
 impl Turn<'_> {
     /// Frees the reservations of rows that this turn or an earlier try removed, and those that had no row. The latter are
     /// judged here first.
-    pub(super) async fn free_reservations(&mut self, releaser: &Arc<Releaser>) {
+    pub(super) async fn free_reservations(&mut self) {
         let claimed = self.batch.claimed();
         let orphans = [self.orphans(&claimed).await, claimed.clone()].concat();
         let mut wanted = orphans.clone();
@@ -57,7 +52,7 @@ impl Turn<'_> {
                 row: Arc::clone(&removed.content),
             }
         }));
-        if self.context.dry_run {
+        if self.context.config.dry_run {
             for wanted in wanted {
                 let (address, podref) = (wanted.row.address, &wanted.row.podref);
                 let news = format!("reserved/{address}/{podref}");
@@ -72,7 +67,7 @@ impl Turn<'_> {
             return;
         }
         let gate = &self.context.gate;
-        let stood_by = gate.stood_by(self.stop).await;
+        let stood_by = gate.stood_by(&self.context.stop).await;
         if stood_by && !gate.leads() {
             // The copy that leads finds them in a sweep. We would ask for ever.
             self.batch.reservations_done(&BTreeSet::new());
@@ -85,9 +80,7 @@ impl Turn<'_> {
             }
             return;
         }
-        let outcome = releaser
-            .release(self.context, self.key, wanted, self.stop)
-            .await;
+        let outcome = self.context.release(self.key, wanted).await;
         self.context
             .counters
             .reservations_freed
@@ -172,7 +165,7 @@ impl Turn<'_> {
             }
             return wanted;
         }
-        match self.context.reservations.named(namespace, &names).await {
+        match self.context.reservations_named(namespace, &names).await {
             Ok(found) => {
                 for (podref, name) in orphans {
                     let Some(found) = found.get(&name) else {
@@ -217,7 +210,7 @@ impl Turn<'_> {
             let look = second_look(self.context, namespace, &addresses, is_living);
             in_turn(turn, LONGEST_LOOK, look).await
         };
-        let Some(found) = self.stop.run_until_cancelled(look).await else {
+        let Some(found) = self.context.stop.run_until_cancelled(look).await else {
             for wanted in std::mem::take(wanted) {
                 self.outcome(&wanted.row.podref, Outcome::Postponed(Duration::ZERO));
             }
@@ -247,13 +240,7 @@ impl Turn<'_> {
                         && !(wanted.fact.is_of_living() && is_reported())
             }),
             Err(error) => {
-                let failure = match error {
-                    ObserveError::Call(error) => self.failure(Access::Read, "read pools", &error),
-                    ObserveError::Unreadable(reason) => {
-                        let reason = format!("could not read pools: {reason}");
-                        self.retry(reason, Duration::ZERO)
-                    }
-                };
+                let failure = self.failure(Access::Read, "read pools", &error);
                 for wanted in std::mem::take(wanted) {
                     self.outcome(&wanted.row.podref, failure.clone());
                 }
@@ -278,7 +265,7 @@ impl Turn<'_> {
         let mut here = RowCount::default();
         here.add(found.interface.as_deref().and_then(InterfaceTag::of));
         let known = self.context.known(podref, self.batch.ends(podref), here);
-        let policy = &self.context.policy;
+        let policy = &self.context.config.policy;
         let row = found.as_row(address).ok()?;
         let others = self.context.evidence().pods.others([&row].into_iter());
         let networks = [network.clone()].into();

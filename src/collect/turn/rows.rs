@@ -107,7 +107,7 @@ impl Turn<'_> {
         let names = || {
             let now = context.clock.now();
             let evidence = context.evidence();
-            evidence.nodes_to_read(self.key, known.iter(), others, &context.policy, now)
+            evidence.nodes_to_read(self.key, known.iter(), others, &context.config.policy, now)
         };
         // The pods of a ResourceClaim may be on any node, also on one that the watch has not told.
         let all = known.values().any(|known| known.has_claims);
@@ -125,7 +125,7 @@ impl Turn<'_> {
                 .map(|name| (name.clone(), state(&evidence.nodes, name)))
                 .collect()
         };
-        let read = context.prover.nodes(&names, all).await?;
+        let read = context.read_nodes(&names, all).await?;
         let now = context.clock.now();
         let evidence = &mut *context.evidence();
         for (name, read) in read {
@@ -137,7 +137,7 @@ impl Turn<'_> {
                 (None, known) => known.is_none(),
             };
             if is_as_before {
-                evidence.read_node(&name, read, &context.policy, now);
+                evidence.read_node(&name, read, &context.config.policy, now);
             }
         }
         Ok(())
@@ -170,7 +170,7 @@ impl Turn<'_> {
                 let first_seen = &mut self.context.evidence().first_seen;
                 first_seen.see_absent(observed.uid(), row, now);
             }
-            let policy = &self.context.policy;
+            let policy = &self.context.config.policy;
             let evidence = self.context.evidence();
             let answer = evidence.with_facts(observed, row, known, &others, |facts| {
                 proof.release(row, facts, policy, now)

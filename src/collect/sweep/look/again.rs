@@ -15,7 +15,7 @@ use ipgc_core::{
 };
 
 use super::Look;
-use crate::collect::{pool_api::ObserveError, second_look::second_look};
+use crate::{calls::CallError, collect::second_look::second_look};
 
 /// The name of a pool that does not exist: none is named so by whereabouts.
 const NO_POOL: &str = "no-pool";
@@ -34,7 +34,7 @@ impl Look<'_> {
     ///
     /// # Errors
     /// When a page cannot be read.
-    pub async fn again(&mut self) -> Result<(), ObserveError> {
+    pub async fn again(&mut self) -> Result<(), CallError> {
         let mut orphans = self.orphans();
         // A reservation that was claimed is looked at once more, to be given back to its row.
         orphans.retain(|orphan| orphan.reservation.is_claimed() || !self.saw_row_of(orphan));

@@ -8,7 +8,19 @@ use ipgc_core::{
     pool::PoolKey,
     time::Moment,
 };
+use jiff::Timestamp;
 use tracing::{info, warn};
+
+/// How the sweeps go.
+#[derive(Clone, Debug, Default)]
+pub struct SweepHealth {
+    /// When the last sweep that ended began.
+    pub swept: Option<Moment>,
+    /// When it ended, by the wall clock.
+    pub ended_at: Option<Timestamp>,
+    /// The findings of the sweep.
+    pub report: Arc<SweepReport>,
+}
 
 /// The numbers of a sweep. Every row of every pool is counted under its verdict.
 #[derive(Clone, Debug, Default)]
@@ -23,8 +35,6 @@ pub struct SweepReport {
     pub rows: usize,
     /// Rows by the words of their verdicts.
     pub words: Words,
-    /// Stale rows by grade and cause, those that wait for a node included.
-    pub stale_by: BTreeMap<(&'static str, &'static str), usize>,
     /// Rows that wait for something to happen on a node, by node.
     held_by: HeldBy,
     /// Rows whose DELs, if they are lost, are more than a kubelet at work gets through.
@@ -33,8 +43,6 @@ pub struct SweepReport {
     pub suspect: usize,
     /// Where those are: pool, its uid, how many.
     pub suspect_pools: Vec<(PoolKey, String, usize)>,
-    /// Rows and reservations of which it is remembered when they were first seen.
-    pub remembered: usize,
     /// Reservations in all.
     pub reservations: usize,
     /// Reservations without a row whose pod does not need them, as far as the watch tells.
@@ -57,7 +65,7 @@ pub struct Words([usize; Word::ALL.len()]);
 
 impl Words {
     /// Those of another pool.
-    pub(super) fn add(&mut self, others: Self) {
+    pub fn add(&mut self, others: Self) {
         for (rows, others) in self.0.iter_mut().zip(others.0) {
             *rows += others;
         }
@@ -86,7 +94,7 @@ pub struct PoolTally {
 
 impl PoolTally {
     /// A pool of which this many rows were passed over, since a pod that lives reports them.
-    pub(super) fn new(key: PoolKey, passed_over: usize) -> Self {
+    pub fn new(key: PoolKey, passed_over: usize) -> Self {
         let mut words = Words::default();
         words.0[Word::Live as usize] = passed_over;
         Self {
@@ -99,7 +107,7 @@ impl PoolTally {
     }
 
     /// A row that is known to be stale for `known`, if it is.
-    pub(super) fn count(&mut self, verdict: &Verdict, known: Duration) {
+    pub fn count(&mut self, verdict: &Verdict, known: Duration) {
         self.words.0[verdict.word() as usize] += 1;
         if verdict.word() == Word::Stale {
             self.oldest_stale = self.oldest_stale.max(known);
@@ -125,9 +133,8 @@ impl SweepReport {
         held_by
     }
 
-    pub(super) fn count_stale(&mut self, stale: &Stale) {
-        let key = (stale.clearance.grade.as_str(), stale.cause.as_str());
-        *self.stale_by.entry(key).or_default() += 1;
+    /// A stale row.
+    pub fn count_stale(&mut self, stale: &Stale) {
         if stale.clearance.endless.is_some() {
             self.endless += 1;
         } else if let Wait::For(nodes) | Wait::AtMost(nodes, _) = &stale.clearance.wait {
@@ -136,7 +143,7 @@ impl SweepReport {
     }
 
     /// Logs it; `before` is what the sweep before it found.
-    pub(super) fn log(&self, before: &Self, begun: Moment, ended: Moment) {
+    pub fn log(&self, before: &Self, begun: Moment, ended: Moment) {
         let words = |word| self.words.of(word);
         let took = ended.since(begun);
         if self.pools == 0 {

@@ -1,0 +1,43 @@
+//! The results for the reservations that a turn wants to have deleted.
+
+use std::{net::IpAddr, time::Duration};
+
+use ipgc_core::{patch::Answer, podref::PodRef, time::Moment};
+
+use super::gate::{Access, Gate};
+use crate::calls::CallError;
+
+/// The results for the reservations of one pool.
+#[derive(Debug, Default)]
+pub struct Released {
+    /// Reservations deleted.
+    pub deleted: usize,
+    /// Those that are left, by their podrefs.
+    pub left: Vec<(PodRef, Left)>,
+    /// Until when those wait that are claimed.
+    pub until: Moment,
+}
+
+/// Why a reservation is left.
+#[derive(Clone, Debug)]
+pub enum Left {
+    /// To be tried again, for this reason, and after this wait if the server asked for one.
+    Failed(String, Duration),
+    /// We may not write for so long, or are shutting down. No failure.
+    Postponed(Duration),
+    /// The server refuses to release it though we may: why, and when that is tried again if not after the next sweep.
+    Kept(String, Option<Moment>),
+    /// The one of this address is claimed, and waits until no ADD is at work any more which accepted it before that.
+    Claimed(IpAddr),
+}
+
+impl Left {
+    /// A request failed. If we may not send it, nothing more is written for a while.
+    pub fn after(gate: &Gate, access: Access, what: &str, error: &CallError) -> Self {
+        if error.answer() == Answer::Forbidden {
+            gate.refused(access, what, error);
+            return Self::Postponed(gate.wait());
+        }
+        Self::Failed(error.to_string(), error.retry_after().unwrap_or_default())
+    }
+}
