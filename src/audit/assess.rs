@@ -217,38 +217,37 @@ impl<'s> Assessor<'s> {
     pub fn orphans(&self) -> Vec<Judged<'_>> {
         let mut known = KnownNetworks::default();
         known.add_definitions(&self.snapshot.definitions);
-        for place in &self.index.pools {
-            known.add_pool(&place.networks, place.range);
-        }
         let mut places = HashMap::<_, Vec<&Place>>::new();
         for place in &self.index.pools {
+            known.add_pool(&place.networks, place.range);
             for network in &place.networks {
                 let of = (place.key.namespace.as_str(), network.as_deref());
                 places.entry(of).or_default().push(place);
             }
         }
-        let all = self.snapshot.reservations.iter().zip(&self.index.has_row);
-        let all = all.zip(&self.index.exempt);
-        let lone = all.filter(|((_, has_row), _)| !**has_row);
-        let lone = lone.map(|(of, is_exempt)| (of.0, split(&of.0.name, &known), is_exempt));
-        // The pool of a former slice is known for none, and may have the row of the same pod.
-        let lone = lone.filter(|(reserved, reading, _)| {
-            let place = reading.one();
-            !place.is_some_and(|(network, address)| self.index.has_own(reserved, network, address))
-        });
-        lone.map(|(reserved, reading, is_exempt)| {
+        let mut orphans = Vec::new();
+        for (at, reserved) in self.snapshot.reservations.iter().enumerate() {
+            let reading = split(&reserved.name, &known);
+            let own = reading.one().is_some_and(|(network, address)| {
+                // The pool of a former slice is known for none, and may have the row of the same pod.
+                self.index.has_own(reserved, network, address)
+            });
+            if own || self.index.has_row[at] {
+                continue;
+            }
             let place = reading.one().and_then(|(network, address)| {
                 let of = (reserved.namespace.as_str(), network);
                 let mut places = places.get(&of).into_iter().flatten().copied();
                 places.find(|place| place.range.is_some_and(|it| it.contains(address)))
             });
             let mut it = self.orphan(reserved, reading, place);
-            if *is_exempt && !reserved.is_claimed() && matches!(it.verdict, Verdict::Stale(_)) {
+            let is_exempt = self.index.exempt[at] && !reserved.is_claimed();
+            if is_exempt && it.stale().is_some() {
                 it.verdict = Verdict::Unknown(Unknown::Exempt);
             }
-            it
-        })
-        .collect()
+            orphans.push(it);
+        }
+        orphans
     }
 
     fn orphan<'a>(

@@ -26,6 +26,7 @@ mod yaml;
 
 use std::{
     fs,
+    net::SocketAddr,
     path::PathBuf,
     sync::atomic::{AtomicUsize, Ordering},
 };
@@ -112,6 +113,17 @@ impl Drop for File {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
+}
+
+/// The kubeconfig of a server at this address.
+fn kubeconfig(address: SocketAddr) -> File {
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "x",
+        "contexts": [{ "name": "x", "context": { "cluster": "x", "user": "x" } }],
+        "clusters": [{ "name": "x", "cluster": { "server": format!("http://{address}") } }],
+        "users": [{ "name": "x", "user": {} }],
+    });
+    File::new(config.to_string())
 }
 
 /// A server with a ready node, a pod of the cluster's own and an idle one.
@@ -387,8 +399,12 @@ fn ipgc(args: &[&str]) -> (i32, String, String) {
     )
 }
 
+/// `ipgc` about a file.
+fn asked(file: &File, args: &[&str]) -> (i32, String, String) {
+    ipgc(&[args, &["-f", file.0.to_str().unwrap()]].concat())
+}
+
 /// `ipgc audit` of a file.
 fn audit_of(file: &File, args: &[&str]) -> (i32, String, String) {
-    let path = file.0.to_str().unwrap();
-    ipgc(&[&["audit", "-f", path], args].concat())
+    asked(file, &[&["audit"], args].concat())
 }

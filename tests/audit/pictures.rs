@@ -8,11 +8,6 @@ use rstest::rstest;
 
 use super::*;
 
-/// `ipgc` about a file.
-fn asked(file: &File, args: &[&str]) -> (i32, String, String) {
-    ipgc(&[args, &["-f", file.0.to_str().unwrap()]].concat())
-}
-
 #[test]
 fn pools_are_lines_with_bars() {
     let (code, stdout, stderr) = asked(&dump(&shop()), &["pools"]);

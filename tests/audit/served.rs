@@ -38,13 +38,7 @@ fn served(server: &Server) -> File {
             }
         });
     });
-    let kubeconfig = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "x",
-        "contexts": [{ "name": "x", "context": { "cluster": "x", "user": "x" } }],
-        "clusters": [{ "name": "x", "cluster": { "server": format!("http://{address}") } }],
-        "users": [{ "name": "x", "user": {} }],
-    });
-    File::new(kubeconfig.to_string())
+    kubeconfig(address)
 }
 
 /// The program, which uses this kubeconfig as kubectl would.

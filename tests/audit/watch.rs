@@ -1,7 +1,7 @@
 //! `ipgc watch`: the findings that there are, then what changes, looks that fail, bad input, and the ways to stop it.
 
 use std::{
-    io::{self, BufRead as _, BufReader, Read as _, Write},
+    io::{self, BufRead as _, BufReader, Write},
     process::{Command, Stdio},
     sync::{Arc, Mutex},
     time::Duration,
@@ -412,19 +412,14 @@ fn bad_input_is_one_line_and_exit_code_2(#[case] args: &[&str], #[case] says: &s
 fn a_signal_ends_it(#[values("INT", "TERM")] signal: &str) {
     let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap();
-    let kubeconfig = File::new(format!(
-        r#"{{"apiVersion": "v1", "kind": "Config", "current-context": "x",
-        "contexts": [{{"name": "x", "context": {{"cluster": "x", "user": "x"}}}}],
-        "clusters": [{{"name": "x", "cluster": {{"server": "http://{address}"}}}}],
-        "users": [{{"name": "x", "user": {{}}}}]}}"#
-    ));
+    let kubeconfig = kubeconfig(address);
     let mut command = Command::cargo_bin("ipgc").unwrap();
     command
         .env_clear()
         .args(["watch", "--kubeconfig"])
         .arg(&kubeconfig.0);
     let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
+    let child = command.spawn().unwrap();
     // It listens for signals before it asks.
     let (asking, _) = server.accept().unwrap();
     let mut request = String::new();
@@ -433,12 +428,6 @@ fn a_signal_ends_it(#[values("INT", "TERM")] signal: &str) {
     let pid = child.id().to_string();
     let kill = Command::new("kill").args(["-s", signal, &pid]).status();
     assert!(kill.unwrap().success());
-    let mut stderr = String::new();
-    child
-        .stderr
-        .take()
-        .unwrap()
-        .read_to_string(&mut stderr)
-        .unwrap();
-    assert_eq!((child.wait().unwrap().code(), &*stderr), (Some(0), ""));
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), &*output.stderr), (Some(0), &b""[..]));
 }
