@@ -58,6 +58,9 @@ pub enum InvalidConfig {
     /// It is not JSON of the right shape.
     #[error("the configuration does not parse: {0}")]
     Json(String),
+    /// A key that tells something stands several times, letter by letter or in upper and lower case.
+    #[error("`{0}` stands there several times")]
+    EqualKeys(String),
     /// It has neither a `type` nor any plugin.
     #[error("the configuration names no plugin")]
     NoPlugin,
@@ -88,29 +91,22 @@ pub fn parse(config: &str, definition: &str) -> Result<Vec<Ipam>, InvalidConfig>
 
 /// The section of whereabouts in what a plugin is handed, if there is one.
 fn section(plugin: &Value) -> Result<Option<Ipam>, InvalidConfig> {
-    let ipam = Given::new("", [plugin]).member("ipam")?;
+    let ipam = Given::whole(plugin).member("ipam")?;
     // The plugin reads the type alone, and calls the IPAM of that name. Others give the same keys other types.
-    if !is_whereabouts(&ipam)? {
+    if ipam.member("type")?.text()? != "whereabouts" {
         return Ok(None);
     }
     let name = plugin.get("name").and_then(Value::as_str);
-    let mut last = None;
-    // whereabouts reads each of them afresh.
-    for ipam in ipam.each() {
-        let read = read_section(&ipam, name.unwrap_or_default())?;
-        last = is_whereabouts(&ipam)?.then_some(read);
-    }
-    Ok(last)
-}
-
-fn is_whereabouts(ipam: &Given<'_>) -> Result<bool, InvalidConfig> {
-    Ok(ipam.member("type")?.text()? == "whereabouts")
+    read_section(&ipam, name.unwrap_or_default()).map(Some)
 }
 
 /// Reads a section of the plugin that has this name.
 fn read_section(ipam: &Given<'_>, name: &str) -> Result<Ipam, InvalidConfig> {
     let text = |of: &Given<'_>, name: &str| of.member(name)?.text();
-    let exclude = |of: &Given<'_>| of.member("exclude")?.items(Given::text);
+    let exclude = |of: &Given<'_>| {
+        let items = of.member("exclude")?.items()?;
+        items.iter().map(Given::text).collect::<Result<Vec<_>, _>>()
+    };
     let network_name = text(ipam, "network_name")?;
     let mut seen = HashSet::new();
     let mut ranges = Vec::new();
@@ -135,14 +131,12 @@ fn read_section(ipam: &Given<'_>, name: &str) -> Result<Ipam, InvalidConfig> {
     if !range.is_empty() {
         take("range".to_owned(), &range, (start, end), &passed_over);
     }
-    let entries = ipam.member("ipRanges")?.items(|entry| {
+    let entries = ipam.member("ipRanges")?.items()?;
+    for (place, entry) in entries.iter().enumerate() {
         let start = entry.member("range_start")?.address()?;
-        let ends = (start, entry.member("range_end")?.address()?);
-        Ok((text(entry, "range")?, ends, exclude(entry)?))
-    })?;
-    for (place, (range, ends, exclude)) in entries.iter().enumerate() {
+        let end = entry.member("range_end")?.address()?;
         let key = format!("ipRanges[{place}].range");
-        take(key, range, *ends, exclude);
+        take(key, &text(entry, "range")?, (start, end), &exclude(entry)?);
     }
     let slices = (!text(ipam, "node_slice_size")?.is_empty())
         .then_some([&*network_name, name].into_iter().find(|it| !it.is_empty()));
@@ -150,9 +144,9 @@ fn read_section(ipam: &Given<'_>, name: &str) -> Result<Ipam, InvalidConfig> {
         problems.push("node_slice_size without network_name or name".to_owned());
     }
     // Those that cannot be read are left out: no pool depends on them.
-    let addresses = ipam.member("addresses")?;
-    let addresses = addresses.last_items().filter_map(|entry| {
-        let entry = text(&entry, "address").ok()?;
+    let addresses = ipam.member("addresses")?.items().unwrap_or_default();
+    let addresses = addresses.iter().filter_map(|entry| {
+        let entry = text(entry, "address").ok()?;
         let (address, _) = entry.split_once('/')?;
         Some(address.parse::<IpAddr>().ok()?.to_canonical())
     });

@@ -1,68 +1,75 @@
 //! The text of a definition up to the sections that whereabouts is handed: what multus and libcni make of it.
 //!
 //! multus reads it as a map, and gives it the name of the definition where it has none. Its `type` tells whether it is
-//! one plugin or a list of them. libcni hands each plugin its own part, as a map whose members stand in the
-//! order of their keys, and the name of the whole.
+//! one plugin or a list of them. libcni hands each plugin its own part, and the name of the whole.
 
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value};
 
 use super::{InvalidConfig, fault, given::Given};
-use crate::text::Members;
+
+/// The keys that multus reads before libcni makes a map of them. Each may stand there once.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Once {
+    #[serde(rename = "type")]
+    _type: IgnoredAny,
+    #[serde(rename = "name")]
+    _name: IgnoredAny,
+    #[serde(rename = "plugins")]
+    _plugins: IgnoredAny,
+    #[serde(rename = "ipam")]
+    _ipam: IgnoredAny,
+}
 
 /// The configurations that the plugins get, where the definition has this name.
 pub(super) fn handed(config: &str, definition: &str) -> Result<Vec<Value>, InvalidConfig> {
-    let members: Members<String, Value> =
+    let mut whole: Map<String, Value> =
         serde_json::from_str(config).map_err(|error| InvalidConfig::Json(fault(&error)))?;
-    let mut whole: Map<_, _> = members.0.iter().cloned().collect();
-    let is_named = whole.get("name").is_some_and(|name| name != "");
-    let read: Vec<Value> = if is_named {
-        let members = members.0.into_iter();
-        members.map(|member| Value::from_iter([member])).collect()
-    } else {
-        whole.insert("name".to_owned(), definition.into());
-        vec![Value::Object(whole.clone())]
-    };
-    let read = Given::new("", &read);
-    let (kind, name) = type_and_name(&read)?;
-    if !kind.is_empty() {
-        whole.insert("name".to_owned(), name.into());
-        return Ok(vec![with_type("", Value::Object(whole))?]);
+    if serde_json::from_str::<Once>(config).is_err() {
+        return Err(InvalidConfig::EqualKeys(
+            "type, name, plugins or ipam".to_owned(),
+        ));
     }
-    let types = read.member("plugins")?.items(type_and_name)?;
-    if types.first().is_none_or(|(kind, _)| kind.is_empty()) {
+    if whole.get("name").is_none_or(|name| name == "") {
+        whole.insert("name".to_owned(), definition.into());
+    }
+    let whole = Value::Object(whole);
+    let read = Given::whole(&whole);
+    if !kind(&read)?.is_empty() {
+        return Ok(vec![whole]);
+    }
+    let plugins = read.member("plugins")?.items()?;
+    let Some(first) = plugins.first() else {
+        return Err(InvalidConfig::NoPlugin);
+    };
+    if kind(first)?.is_empty() {
         return Err(InvalidConfig::NoPlugin);
     }
     // From here on libcni looks, and wants the very keys.
-    let name = match whole.get("name") {
-        Some(Value::String(name)) => name.clone(),
-        _ => return Err(InvalidConfig::mismatch("name")),
+    let Some(Value::String(name)) = whole.get("name") else {
+        return Err(InvalidConfig::mismatch("name"));
     };
-    let plugins = match whole.remove("plugins") {
-        Some(Value::Array(plugins)) if !plugins.is_empty() => plugins,
-        _ => return Err(InvalidConfig::NoPlugin),
+    let Some(Value::Array(plugins)) = whole.get("plugins") else {
+        return Err(InvalidConfig::NoPlugin);
     };
-    let plugins = plugins.into_iter().enumerate().map(|(place, mut plugin)| {
+    let plugins = plugins.iter().enumerate().map(|(place, plugin)| {
+        let mut plugin = plugin.clone();
         if let Value::Object(plugin) = &mut plugin {
             plugin.insert("name".to_owned(), name.clone().into());
         }
-        with_type(&format!("plugins[{place}]"), plugin)
+        let path = format!("plugins[{place}]");
+        if kind(&Given::new(&path, Some(&plugin)))?.is_empty() {
+            return Err(InvalidConfig::mismatch(&format!("{path}.type")));
+        }
+        Ok(plugin)
     });
     plugins.collect()
 }
 
-/// The fields that multus and libcni read.
-fn type_and_name(plugin: &Given<'_>) -> Result<(String, String), InvalidConfig> {
+/// The type of a plugin. multus and libcni read its name and the type of its IPAM too, which have to be texts.
+fn kind(plugin: &Given<'_>) -> Result<String, InvalidConfig> {
     plugin.member("ipam")?.member("type")?.text()?;
-    let kind = plugin.member("type")?.text()?;
-    Ok((kind, plugin.member("name")?.text()?))
-}
-
-/// The configuration that a plugin gets, if libcni finds its type in it.
-fn with_type(path: &str, plugin: Value) -> Result<Value, InvalidConfig> {
-    let (kind, _) = type_and_name(&Given::new(path, [&plugin]))?;
-    if kind.is_empty() {
-        let path = format!("{path}.type");
-        return Err(InvalidConfig::mismatch(path.trim_start_matches('.')));
-    }
-    Ok(plugin)
+    plugin.member("name")?.text()?;
+    plugin.member("type")?.text()
 }

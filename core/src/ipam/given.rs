@@ -1,9 +1,8 @@
 //! JSON as Go's `encoding/json` reads it into a struct, since that is how multus, libcni and whereabouts read.
 //!
-//! Keys match without case. Of equal keys each is taken in, in the order in which they stand: a later text replaces an
-//! earlier one, null leaves it, and an object or a list is read into what is there already. The object itself,
-//! where it is read into a map, keeps the last of keys that are the same letter by letter; that is what
-//! [`Value`] does.
+//! Keys match without case, and null stands for nothing. Of keys that differ in case alone Go takes in each, in the order
+//! that the programs before it choose. Nobody writes that on purpose, so such an object counts as one that cannot be read.
+//! Of keys within a section that are the same letter by letter libcni keeps the last, as [`Value`] does.
 
 use std::net::IpAddr;
 
@@ -11,118 +10,79 @@ use serde_json::Value;
 
 use super::InvalidConfig;
 
-/// All that a configuration gives for one field.
+/// The value that a configuration gives for one field.
 #[derive(Debug)]
 pub(super) struct Given<'v> {
     /// The keys that lead there.
     path: String,
-    /// In the order in which they stand.
-    values: Vec<&'v Value>,
+    /// None where the field is not there, or null.
+    value: Option<&'v Value>,
 }
 
 impl<'v> Given<'v> {
-    /// The value of a field that stands several times: the last one counts, as far as it says something.
-    pub(super) fn new(path: &str, values: impl IntoIterator<Item = &'v Value>) -> Self {
+    pub(super) fn new(path: &str, value: Option<&'v Value>) -> Self {
         Self {
             path: path.to_owned(),
-            values: values.into_iter().collect(),
+            value: value.filter(|value| !value.is_null()),
         }
+    }
+
+    /// The configuration itself.
+    pub(super) fn whole(value: &'v Value) -> Self {
+        Self::new("", Some(value))
     }
 
     fn mismatch(&self) -> InvalidConfig {
         InvalidConfig::mismatch(&self.path)
     }
 
-    pub(super) fn each(&self) -> impl Iterator<Item = Self> {
-        let values = self.values.iter();
-        values.map(|value| Self::new(&self.path, [*value]))
-    }
-
-    /// The values that are given for the field of this name.
+    /// The value of the field of this name.
     pub(super) fn member(&self, name: &str) -> Result<Self, InvalidConfig> {
-        let mut values = Vec::new();
-        for value in &self.values {
-            match value {
-                Value::Null => {}
-                Value::Object(members) => {
-                    let members = members.iter().filter(|(key, _)| is_key(key, name));
-                    values.extend(members.map(|(_, value)| value));
-                }
-                _ => return Err(self.mismatch()),
-            }
-        }
         let path = match self.path.as_str() {
-            // A field that is not there has no wrong type.
-            _ if values.is_empty() => String::new(),
             "" => name.to_owned(),
             path => format!("{path}.{name}"),
         };
-        Ok(Self { path, values })
+        let Some(value) = self.value else {
+            return Ok(Self::new(&path, None));
+        };
+        let members = value.as_object().ok_or_else(|| self.mismatch())?;
+        let mut named = members.iter().filter(|(key, _)| is_key(key, name));
+        let value = named.next().map(|(_, value)| value);
+        if named.next().is_some() {
+            return Err(InvalidConfig::EqualKeys(path));
+        }
+        Ok(Self::new(&path, value))
+    }
+
+    fn read<T>(&self, read: impl Fn(&'v Value) -> Option<T>) -> Result<Option<T>, InvalidConfig> {
+        let value = self
+            .value
+            .map(|value| read(value).ok_or_else(|| self.mismatch()));
+        value.transpose()
     }
 
     pub(super) fn text(&self) -> Result<String, InvalidConfig> {
-        self.last_of(String::new(), |value| Some(value.as_str()?.to_owned()))
+        let text = self.read(Value::as_str)?;
+        Ok(text.unwrap_or_default().to_owned())
     }
 
     pub(super) fn flag(&self, unless_told: bool) -> Result<bool, InvalidConfig> {
-        self.last_of(unless_told, Value::as_bool)
-    }
-
-    fn last_of<T>(
-        &self,
-        unless_told: T,
-        read: impl Fn(&Value) -> Option<T>,
-    ) -> Result<T, InvalidConfig> {
-        let values = self.values.iter().filter(|value| !value.is_null());
-        let mut all = values.map(|value| read(value).ok_or_else(|| self.mismatch()));
-        all.try_fold(unless_told, |_, read| read)
+        Ok(self.read(Value::as_bool)?.unwrap_or(unless_told))
     }
 
     /// Go's `net.IP`, which is strict about what it reads.
     pub(super) fn address(&self) -> Result<Option<IpAddr>, InvalidConfig> {
-        self.values.iter().try_fold(None, |_, value| match value {
-            Value::Null => Ok(None),
-            Value::String(text) if text.is_empty() => Ok(None),
-            Value::String(text) => text.parse().map(Some).map_err(|_| self.mismatch()),
-            _ => Err(self.mismatch()),
-        })
-    }
-
-    /// Go's slice: a later list is read into the items of an earlier one, also into those that it had left behind.
-    pub(super) fn items<T>(
-        &self,
-        read: impl Fn(&Self) -> Result<T, InvalidConfig>,
-    ) -> Result<Vec<T>, InvalidConfig> {
-        let (mut items, mut len) = (Vec::<Self>::new(), 0);
-        for value in &self.values {
-            let values = match value {
-                Value::Null => &[],
-                Value::Array(values) => values.as_slice(),
-                _ => return Err(self.mismatch()),
-            };
-            len = values.len();
-            if values.is_empty() {
-                // A value that is not used has to be of its type all the same.
-                let mut forgotten = items.drain(..);
-                forgotten.try_for_each(|item| read(&item).map(drop))?;
-            }
-            for (place, value) in values.iter().enumerate() {
-                if place == items.len() {
-                    items.push(Self::new(&format!("{}[{place}]", self.path), []));
-                }
-                items[place].values.push(value);
-            }
+        match self.text()?.as_str() {
+            "" => Ok(None),
+            text => text.parse().map(Some).map_err(|_| self.mismatch()),
         }
-        let mut all: Vec<_> = items.iter().map(&read).collect::<Result<_, _>>()?;
-        all.truncate(len);
-        Ok(all)
     }
 
-    /// The items of the last list, each by itself, whatever they are.
-    pub(super) fn last_items(&self) -> impl Iterator<Item = Self> {
-        let last = self.values.last().and_then(|value| value.as_array());
-        let items = last.into_iter().flatten();
-        items.map(|item| Self::new(&self.path, [item]))
+    pub(super) fn items(&self) -> Result<Vec<Self>, InvalidConfig> {
+        let items = self.read(Value::as_array)?.into_iter().flatten();
+        let items = items.enumerate();
+        let items = items.map(|(at, item)| Self::new(&format!("{}[{at}]", self.path), Some(item)));
+        Ok(items.collect())
     }
 }
 

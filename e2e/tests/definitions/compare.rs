@@ -42,15 +42,19 @@ pub enum Rule {
     /// One plugin of a list is refused, and the others are not. We take the definition for one that cannot be read, so that
     /// what pods report by it may be of any network.
     OnePluginIsRefused,
+    /// A key stands several times, so that what it means depends on the order in which programs go through them. We take the
+    /// definition for one that cannot be read, as above.
+    EqualKeys,
 }
 
 impl Rule {
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::OneRangeIsNone,
         Self::AnotherKeyIsWrong,
         Self::NothingIsHandedOver,
         Self::AnEarlierKeyIsWrong,
         Self::OnePluginIsRefused,
+        Self::EqualKeys,
     ];
 }
 
@@ -115,6 +119,7 @@ pub fn compare(theirs: &Definition, ours: &Result<Vec<Ipam>, InvalidConfig>) -> 
             return Outcome::By(Rule::OnePluginIsRefused);
         }
         Err(_) if refused > 0 => return Outcome::Refused,
+        Err(InvalidConfig::EqualKeys(_)) => return Outcome::By(Rule::EqualKeys),
         Err(error) => return Outcome::Mismatch(format!("only they read it: {error}")),
         Ok(ours) => ours,
     };
