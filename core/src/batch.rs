@@ -181,8 +181,11 @@ impl Batch {
     fn confirm_if(&mut self, gone: impl Fn(&Removed) -> bool) -> Vec<(PodRef, Removed)> {
         let mut confirmed = Vec::new();
         for (podref, work) in &mut self.works {
-            let newly = work.confirm_if(&gone).into_iter();
-            confirmed.extend(newly.map(|removed| (podref.clone(), removed)));
+            let asked = work.removed.iter_mut().filter(|it| !it.confirmed);
+            for removed in asked.filter(|it| gone(it)) {
+                removed.confirmed = true;
+                confirmed.push((podref.clone(), removed.clone()));
+            }
         }
         confirmed
     }

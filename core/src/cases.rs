@@ -22,26 +22,17 @@ const LOOK_AT_NODES: Duration = Duration::from_mins(1);
 /// read its pool every minute.
 const LOOK_FOR_FENCE: Duration = Duration::from_mins(10);
 
-/// The result of the turn for a case.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The result of the turn for a case. By default it is done: the pool has no row of the owner that may be freed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
-pub enum Outcome {
-    /// The pool has no row of the owner that may be freed.
-    Done,
-    /// Some rows or reservations may be freed later.
-    Waiting(Waiting),
-    /// Something failed.
-    Retry {
-        /// The failure, in one sentence.
-        reason: String,
-        /// The least wait until the next try.
-        at_least: Duration,
-        /// Other rows or reservations of the case that may be freed later, whatever the failure.
-        later: Waiting,
-    },
+pub struct Outcome {
+    /// The failure, in one sentence, and the least wait until the next try.
+    pub failure: Option<(String, Duration)>,
     /// Writing is not allowed at present, or the run is shutting down. No failure of the case, which is due after this
     /// wait.
-    Postponed(Duration),
+    pub postponed: Option<Duration>,
+    /// Rows or reservations that may be freed later, whatever the failure.
+    pub waiting: Waiting,
 }
 
 /// The things that a case waits for.
@@ -51,8 +42,6 @@ pub struct Waiting {
     pub until: Option<Moment>,
     /// Something to happen on one of these nodes, of each row another one, in the order of their names.
     pub nodes: Arc<[Box<str>]>,
-    /// Whether a change of the node only brings the moment forward.
-    pub goes_anyway: bool,
 }
 
 /// The next step of a case that was given back.
@@ -122,17 +111,11 @@ impl Waiting {
         if self.nodes.is_empty() {
             return self.until.unwrap_or(now);
         }
-        let look = if self.goes_anyway {
-            LOOK_FOR_FENCE
-        } else {
-            LOOK_AT_NODES
-        };
-        self.until.map_or(now + look, |until| until.min(now + look))
+        let until = self.until.map(|until| until.min(now + LOOK_FOR_FENCE));
+        until.unwrap_or(now + LOOK_AT_NODES)
     }
 
     fn or(mut self, other: Self) -> Self {
-        let goes_anyway = |it: &Self| it.goes_anyway || it.nodes.is_empty();
-        self.goes_anyway = goes_anyway(&self) && goes_anyway(&other);
         self.until = self.until.into_iter().chain(other.until).min();
         self.nodes = union(self.nodes, other.nodes);
         self
@@ -142,10 +125,24 @@ impl Waiting {
 impl Outcome {
     /// A failure, to be tried again after the backoff, which is `at_least` so long.
     pub fn retry(reason: String, at_least: Duration) -> Self {
-        Self::Retry {
-            reason,
-            at_least,
-            later: Waiting::default(),
+        Self {
+            failure: Some((reason, at_least)),
+            ..Self::default()
+        }
+    }
+
+    /// Nothing may be written for so long.
+    pub fn postponed(wait: Duration) -> Self {
+        Self {
+            postponed: Some(wait),
+            ..Self::default()
+        }
+    }
+
+    fn later(until: Option<Moment>, nodes: Arc<[Box<str>]>) -> Self {
+        Self {
+            waiting: Waiting { until, nodes },
+            ..Self::default()
         }
     }
 
@@ -156,11 +153,7 @@ impl Outcome {
 
     /// A row may go at this moment, or when one of these nodes is fenced.
     pub fn not_before_or_fenced(moment: Moment, nodes: Arc<[Box<str>]>) -> Self {
-        Self::Waiting(Waiting {
-            until: Some(moment),
-            nodes,
-            goes_anyway: true,
-        })
+        Self::later(Some(moment), nodes)
     }
 
     /// A row may go when something has happened on all of these nodes, or at this moment.
@@ -172,43 +165,20 @@ impl Outcome {
         let count = u64::try_from(nodes.len()).unwrap_or(u64::MAX).max(1);
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(key);
         let one = usize::try_from(hash % count).unwrap_or_default();
-        Self::Waiting(Waiting {
-            until,
-            nodes: nodes.get(one).cloned().into_iter().collect(),
-            goes_anyway: false,
-        })
+        let nodes = nodes.get(one).cloned().into_iter().collect();
+        Self::later(until, nodes)
     }
 
-    /// Two outcomes of one case as one: a failure first, then the one that comes first.
+    /// Two outcomes of one case as one.
     pub fn and(self, other: Self) -> Self {
-        match (self, other) {
-            (
-                Self::Retry {
-                    reason,
-                    at_least,
-                    later,
-                },
-                other,
-            ) => {
-                let (b, also) = match other {
-                    Self::Retry {
-                        at_least, later, ..
-                    } => (at_least, later),
-                    Self::Waiting(waiting) => (Duration::ZERO, waiting),
-                    Self::Done | Self::Postponed(_) => (Duration::ZERO, Waiting::default()),
-                };
-                Self::Retry {
-                    reason,
-                    at_least: at_least.max(b),
-                    later: later.or(also),
-                }
-            }
-            (other, retry @ Self::Retry { .. }) => retry.and(other),
-            (Self::Postponed(a), Self::Postponed(b)) => Self::Postponed(a.max(b)),
-            (Self::Waiting(a), Self::Waiting(b)) => Self::Waiting(a.or(b)),
-            (postponed @ Self::Postponed(_), _) | (_, postponed @ Self::Postponed(_)) => postponed,
-            (waiting @ Self::Waiting(_), _) | (_, waiting @ Self::Waiting(_)) => waiting,
-            (Self::Done, Self::Done) => Self::Done,
+        let failure = match (self.failure, other.failure) {
+            (Some((reason, a)), Some((_, b))) => Some((reason, a.max(b))),
+            (one, other) => one.or(other),
+        };
+        Self {
+            failure,
+            postponed: self.postponed.max(other.postponed),
+            waiting: self.waiting.or(other.waiting),
         }
     }
 }
@@ -352,19 +322,22 @@ impl Cases {
             until: Some(moment),
             ..Waiting::default()
         };
-        let (next, waiting) = match outcome {
-            Outcome::Done => (Next::Closed, Waiting::default()),
-            Outcome::Waiting(waiting) => {
-                case.tries = 0;
-                (Next::Waits(now), waiting)
-            }
-            Outcome::Postponed(wait) => (Next::Waits(now), at(now + wait)),
-            Outcome::Retry { later, .. } if case.tries >= retries.most => (Next::GivenUp, later),
-            Outcome::Retry { at_least, .. } => {
+        // A failure counts first, then that nothing may be written.
+        let (next, waiting) = if let Some((_, at_least)) = outcome.failure {
+            if case.tries >= retries.most {
+                (Next::GivenUp, outcome.waiting)
+            } else {
                 let wait = (retries.wait)(case.tries).max(at_least);
                 case.tries += 1;
                 (Next::Retries(wait), at(now + wait))
             }
+        } else if let Some(wait) = outcome.postponed {
+            (Next::Waits(now), at(now + wait))
+        } else if outcome.waiting.is_empty() {
+            (Next::Closed, outcome.waiting)
+        } else {
+            case.tries = 0;
+            (Next::Waits(now), outcome.waiting)
         };
         let is_over = matches!(next, Next::Closed | Next::GivenUp);
         if is_over {

@@ -4,7 +4,7 @@
 //! object, [`Ended`] is what remains of it. What that is worth for a row is weighed in
 //! [`crate::clearance`].
 
-use std::{collections::BTreeSet, num::NonZeroU32, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use crate::{
     id::IdTag,
@@ -101,23 +101,15 @@ impl Policy {
         Some(self.wait(None, 1)).filter(|wait| *wait < KUBELET_NEEDS)
     }
 
-    /// The wait W of a pod with this termination grace, if it is known, where none has a longer one than `longest`.
+    /// The wait W of a pod with this termination grace. Where that is not known, no pod has a longer one than `longest`.
     pub fn wait_of(&self, own: Option<Duration>, longest: Duration, rows: usize) -> Duration {
-        match own {
-            Some(own) => self.wait(Some(own), rows),
-            None => self.unknown_wait(longest, rows),
-        }
-    }
-
-    /// The wait W of a pod whose termination grace is not known, where none has a longer one than this.
-    pub fn unknown_wait(&self, longest_grace: Duration, rows: usize) -> Duration {
-        let grace = longest_grace.clamp(DEFAULT_POD_GRACE, LONGEST_UNKNOWN_GRACE);
-        self.wait(Some(grace), rows)
+        let unknown = longest.clamp(DEFAULT_POD_GRACE, LONGEST_UNKNOWN_GRACE);
+        self.wait(Some(own.unwrap_or(unknown)), rows)
     }
 
     /// The longest wait W of a pod that is not known.
     pub fn longest_wait(&self, longest_grace: Duration) -> Duration {
-        self.unknown_wait(longest_grace, MANY_ROWS)
+        self.wait_of(None, longest_grace, MANY_ROWS)
     }
 
     /// Whether rows of this owner are never touched.
@@ -231,16 +223,15 @@ impl Trail {
     }
 }
 
-/// The last two sandboxes that rows of an incarnation were seen with while it lived, and the second
-/// in which that was seen first.
+/// The last two sandboxes that rows of an incarnation were seen with while it lived, and when that was seen first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Sandboxes([Option<(IdTag, NonZeroU32)>; 2]);
+pub struct Sandboxes([Option<(IdTag, Moment)>; 2]);
 
 impl Sandboxes {
     /// A row of it bore this sandbox at `now`.
     pub fn note(&mut self, sandbox: IdTag, now: Moment) {
         if !self.0.iter().flatten().any(|(tag, _)| *tag == sandbox) {
-            self.0 = [Some((sandbox, second_of(now))), self.0[0]];
+            self.0 = [Some((sandbox, now)), self.0[0]];
         }
     }
 
@@ -257,25 +248,15 @@ impl Sandboxes {
     /// Whether a row of it bore this sandbox before `moment`.
     pub fn had(&self, sandbox: IdTag, moment: Moment) -> bool {
         let seen = self.0.iter().flatten().find(|(tag, _)| *tag == sandbox);
-        seen.is_some_and(|(_, second)| is_before(*second, moment))
+        seen.is_some_and(|(_, since)| *since < moment)
     }
 
     /// Takes back what was seen after `moment`.
     pub fn forget_after(&mut self, moment: Moment) {
         for seen in &mut self.0 {
-            *seen = seen.filter(|(_, second)| is_before(*second, moment));
+            *seen = seen.filter(|(_, since)| *since < moment);
         }
     }
-}
-
-/// The second of a moment, rounded up: it was no later than that. Of 100,000 pods each byte counts.
-pub fn second_of(moment: Moment) -> NonZeroU32 {
-    let seconds = u32::try_from(moment.since_epoch().as_secs()).unwrap_or(u32::MAX);
-    NonZeroU32::MIN.saturating_add(seconds)
-}
-
-fn is_before(second: NonZeroU32, moment: Moment) -> bool {
-    u64::from(second.get()) <= moment.since_epoch().as_secs()
 }
 
 /// An incarnation that ended, or is at its end: deleted, or in a terminal phase.

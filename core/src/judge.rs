@@ -290,20 +290,9 @@ fn mirror_of<'a>(row: &RowContent, facts: &Facts<'a>) -> Option<Vec<&'a str>> {
 fn present(subject: &Subject<'_>, pod: &PodState) -> Verdict {
     let Subject { row, facts, .. } = subject;
     let stale = |cause, clearance| Verdict::Stale(Stale { cause, clearance });
-    // Rule 2
-    if pod.mirror {
-        return held_by_mirror(subject, pod);
-    }
-    // Rule 4
-    if let Some(clearance) = completed(subject, pod) {
-        return stale(Cause::Completed, clearance);
-    }
-    // Rule 5
-    if facts.scope.is_reported_by(pod, row.address) {
-        return held_while_at_work(subject, pod, Held::Reported);
-    }
-    if pod.shows(&row.sandbox) {
-        return held_while_at_work(subject, pod, Held::OwnContainer);
+    let is_reported = facts.scope.is_reported_by(pod, row.address);
+    if let Some(verdict) = by_own_pod(subject, pod, is_reported) {
+        return verdict;
     }
     // Rule 6
     let leftover_grace = subject.policy.leftover_grace;
@@ -330,14 +319,32 @@ fn present(subject: &Subject<'_>, pod: &PodState) -> Verdict {
     })
 }
 
-/// Rule 2: as long as the mirror is there, its static pod may run.
-fn held_by_mirror(subject: &Subject<'_>, pod: &PodState) -> Verdict {
-    let is_reported = subject.facts.scope.is_reported_by(pod, subject.row.address);
-    Verdict::Held(if is_reported {
+/// Rules 2, 4 and 5, which are the same for a row and for a reservation without one: the verdict if the state of its own
+/// pod decides. `is_reported` says whether that pod may report the address.
+fn by_own_pod(subject: &Subject<'_>, pod: &PodState, is_reported: bool) -> Option<Verdict> {
+    // Rule 2: as long as the mirror is there, its static pod may run.
+    if pod.mirror {
+        let reported = subject.facts.scope.is_reported_by(pod, subject.row.address);
+        return Some(Verdict::Held(if reported {
+            Held::Reported
+        } else {
+            Held::Mirror
+        }));
+    }
+    // Rule 4
+    if let Some(clearance) = completed(subject, pod) {
+        let cause = Cause::Completed;
+        return Some(Verdict::Stale(Stale { cause, clearance }));
+    }
+    // Rule 5
+    let reason = if is_reported {
         Held::Reported
+    } else if pod.shows(&subject.row.sandbox) {
+        Held::OwnContainer
     } else {
-        Held::Mirror
-    })
+        return None;
+    };
+    Some(held_while_at_work(subject, pod, reason))
 }
 
 /// A row is held for this reason while the pod is at work. Of a pod that is not, the reason is that nothing shows

@@ -17,7 +17,7 @@ use crate::{
     definitions::{Definitions, Networks, Scope, networks_of},
     evidence::{Ended, Policy},
     names::KnownNetworks,
-    node::{Node, NodeState, Nodes, Standing},
+    node::{Nodes, Standing},
     pod::PodState,
     podref::PodRef,
     pods::{Live, Others, PodIndex},
@@ -314,7 +314,7 @@ impl Evidence {
                 names.extend(nodes.ending(podref.name()).into_iter().map(Into::into));
             }
             names.extend(known.node());
-            let wait = policy.unknown_wait(known.longest_grace, known.rows);
+            let wait = policy.wait_of(None, known.longest_grace, known.rows);
             waits.extend([wait, wait.max(policy.leftover_grace)]);
             if known.has_claims {
                 names.extend(nodes.names().map(Into::into));
@@ -398,35 +398,7 @@ impl Evidence {
         self.pods.delete(last, now)
     }
 
-    /// A node is about to be known as not ready, or as gone: pods that its kubelet did not end so far, though it was at
-    /// work for so long, are noted while that is known.
-    pub fn note_stuck_on(&mut self, node: &str, policy: &Policy, now: Moment) {
-        let is_there = |last: &&PodState| last.node.as_deref() == Some(node);
-        let there = self.pods.deleting().filter(is_there);
-        let stuck = there.filter(|last| self.is_stuck(last, policy, now));
-        let stuck: Vec<_> = stuck.map(|last| last.podref.clone()).collect();
-        for podref in stuck {
-            self.pods.note_stuck(&podref);
-        }
-    }
-
-    /// A node was read: see [`Nodes::read`]. From now on it may be known as not ready, or as gone.
-    pub fn read_node(
-        &mut self,
-        name: &str,
-        state: Option<NodeState>,
-        policy: &Policy,
-        now: Moment,
-    ) {
-        let is_ready = |state: &NodeState| state.ready;
-        let was_ready = self.nodes.get(name).and_then(Node::state);
-        if was_ready.is_some_and(is_ready) && !state.as_ref().is_some_and(is_ready) {
-            self.note_stuck_on(name, policy, now);
-        }
-        self.nodes.read(name, state, now);
-    }
-
-    /// Whether its kubelet is at work, and did not end it in the time that it needs since it was being deleted: W
+    /// Whether its kubelet was at work for the time that it needs since the pod was being deleted, and did not end it: W
     /// without `--grace`, which is for what comes late here. People do not wait for W before they use force.
     fn is_stuck(&self, last: &PodState, policy: &Policy, now: Moment) -> bool {
         let live = self.pods.live(last.podref.as_str());
@@ -451,27 +423,11 @@ impl Evidence {
         }
     }
 
-    /// Whether the breaker lets a row go.
+    /// Whether the breaker lets go what is stale since that moment, in a pool that was acknowledged so.
     ///
     /// # Errors
     /// Why not.
     pub fn check_breaker(
-        &self,
-        observed: &ObservedPool,
-        row: &Row,
-        clearance: &Clearance,
-        now: Moment,
-    ) -> Result<(), Open> {
-        let seen = self.first_seen.get(observed.uid(), row);
-        let stale_since = seen.map_or(now, |seen| seen.first);
-        self.check_breaker_since(stale_since, observed.acknowledged, clearance, now)
-    }
-
-    /// The same for anything that is stale since that moment, in a pool that was acknowledged so.
-    ///
-    /// # Errors
-    /// Why not.
-    pub fn check_breaker_since(
         &self,
         stale_since: Moment,
         acknowledged: Option<Timestamp>,

@@ -99,6 +99,8 @@ pub struct Node {
     reboot: Option<Reboot>,
     /// Nobody saw what happened on it before this gap in the pod watch.
     suspect: Option<Suspect>,
+    /// When its kubelet was at work last before the node was not ready, or gone, as far as is known.
+    worked: Option<Moment>,
 }
 
 /// The observations of a kubelet's Lease.
@@ -200,6 +202,7 @@ impl Node {
             still_booted: None,
             reboot: None,
             suspect: None,
+            worked: None,
         }
     }
 
@@ -230,6 +233,7 @@ impl Node {
             self.since = now;
         }
         if !state.ready {
+            self.worked = self.last_at_work(now);
             self.confirm(now);
             self.lease.beat = None;
         }
@@ -242,6 +246,7 @@ impl Node {
 
     fn remove(&mut self, now: Moment) {
         if self.state.is_some() {
+            self.worked = self.last_at_work(now);
             // Counted as what it was, a stretch of work: a silent node that goes was not gone before.
             self.confirm(now);
             self.state = None;
@@ -331,6 +336,18 @@ impl Node {
         }
     }
 
+    /// When its kubelet was at work last, as far as is known: Leases are not read while nothing waits for them.
+    fn last_at_work(&self, now: Moment) -> Option<Moment> {
+        match self.standing(now, now) {
+            Standing::Alive { .. } | Standing::Listening => Some(now),
+            // It fell silent, and what it did before counts.
+            Standing::Silent | Standing::Fenced | Standing::Gone(_) => {
+                let beat = self.lease.beat.map(|beat| beat.last);
+                beat.or(self.worked)
+            }
+        }
+    }
+
     /// Takes in that its object had this version at `asked` or later. A kubelet that is at work reports its boot
     /// within `told_within`.
     fn confirm_boot(&mut self, version: &str, asked: Moment, told_within: Duration) {
@@ -367,6 +384,7 @@ impl Node {
     /// It was something else meanwhile, and nobody knows since when: what it showed since it was last confirmed
     /// counts for nothing.
     fn miss(&mut self, now: Moment) {
+        self.worked = self.last_at_work(now);
         self.since = now;
         self.lease.beat = None;
         if let Some(suspect) = &mut self.suspect {

@@ -28,6 +28,7 @@ pub const MAX_ROWS: usize = 4_999;
 pub struct FreePatch<'a> {
     pool: &'a ObservedPool,
     releases: Vec<Release<'a>>,
+    unreadable: Option<&'a Row>,
 }
 
 impl<'a> FreePatch<'a> {
@@ -37,58 +38,43 @@ impl<'a> FreePatch<'a> {
         Self {
             pool: proof.observed(),
             releases,
+            unreadable: None,
         }
     }
 
-    /// The rows that it removes.
+    /// The rows that it removes, but for one that cannot be read.
     pub fn releases(&self) -> &[Release<'a>] {
         &self.releases
     }
 
-    /// The operations: `test` of the pool's uid, `test` and `remove` for each row, then the managed fields.
-    pub fn to_json_patch(&self) -> Patch {
-        compare_and_remove(self.pool, self.releases.iter().map(Release::row))
-    }
-}
-
-/// One JSON Patch that removes a row which says nothing that can be judged, by the word of a person.
-#[derive(Clone, Debug)]
-pub struct UnreadablePatch<'a> {
-    pool: &'a ObservedPool,
-    row: &'a Row,
-}
-
-impl<'a> UnreadablePatch<'a> {
-    /// A patch that removes this row of `observed`; `None` where it is of another observation, or can be
-    /// read: such a one is judged.
-    pub fn new(observed: &'a ObservedPool, row: &'a Row) -> Option<Self> {
+    /// A patch that removes a row which says nothing that can be judged, by the word of a person. `None` where the row is
+    /// of another observation, or can be read: such a one is judged.
+    pub fn of_unreadable(observed: &'a ObservedPool, row: &'a Row) -> Option<Self> {
         let is_it = row.content().is_err() && observed.holds(row) && !observed.is_exempt(row);
         is_it.then_some(Self {
             pool: observed,
-            row,
+            releases: Vec::new(),
+            unreadable: Some(row),
         })
     }
 
-    /// The operations, as those of a [`FreePatch`].
+    /// The operations: `test` of the pool's uid, `test` and `remove` for each row, then the managed fields.
     pub fn to_json_patch(&self) -> Patch {
-        compare_and_remove(self.pool, [self.row])
+        let mut operations = vec![test(&["metadata", "uid"], self.pool.uid())];
+        let rows = self.releases.iter().map(Release::row);
+        for row in rows.chain(self.unreadable) {
+            let path = ["spec", "allocations", row.key()];
+            operations.push(test(&path, row.stored().clone()));
+            operations.push(remove(&path));
+        }
+        let removes = operations.len() > 1;
+        if removes && !self.pool.has_applied_fields {
+            // The API server takes this for the wish to keep none ("Clearing managedFields" in its documentation of
+            // server-side apply). Whether there are any does not matter.
+            operations.push(add(&["metadata", "managedFields"], json!([{}])));
+        }
+        Patch(operations)
     }
-}
-
-fn compare_and_remove<'r>(pool: &ObservedPool, rows: impl IntoIterator<Item = &'r Row>) -> Patch {
-    let mut operations = vec![test(&["metadata", "uid"], pool.uid())];
-    for row in rows {
-        let path = ["spec", "allocations", row.key()];
-        operations.push(test(&path, row.stored().clone()));
-        operations.push(remove(&path));
-    }
-    let removes = operations.len() > 1;
-    if removes && !pool.has_applied_fields {
-        // The API server takes this for the wish to keep none ("Clearing managedFields" in its documentation of
-        // server-side apply). Whether there are any does not matter.
-        operations.push(add(&["metadata", "managedFields"], json!([{}])));
-    }
-    Patch(operations)
 }
 
 /// The meaning of an answer of the API server to a write.

@@ -326,10 +326,7 @@ impl Planner {
         now: Moment,
     ) -> Effect {
         let ended = work.ended.last().cloned();
-        let failure = match &outcome {
-            Outcome::Retry { reason, .. } => Some(reason.clone()),
-            _ => None,
-        };
+        let failure = outcome.failure.as_ref().map(|(reason, _)| reason.clone());
         let next = self
             .cases
             .give_back(&key, work, outcome, &terms.retries, now);

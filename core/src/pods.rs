@@ -157,13 +157,7 @@ impl PodIndex {
         unseen.map(|live| &live.state)
     }
 
-    /// The last states of the pods that are being deleted.
-    pub(crate) fn deleting(&self) -> impl Iterator<Item = &PodState> {
-        let deleting = self.live.values().filter(|live| live.state.deleting);
-        deleting.map(|live| &live.state)
-    }
-
-    /// The kubelet of this pod is at work, and did not end it in the time that it needs since it was being deleted.
+    /// The kubelet of this pod was at work for the time that it needs since the pod was being deleted, and did not end it.
     pub fn note_stuck(&mut self, podref: &PodRef) {
         if let Some(live) = self.live.get_mut(podref) {
             live.stuck = true;
@@ -379,7 +373,7 @@ impl PodIndex {
         let live = self.live.values();
         let usage = Usage::of(live.map(AsRef::as_ref), definitions, is_swept);
         for live in self.live.values_mut() {
-            live.rows_seen = Box::default();
+            live.lacks_rows = 0;
         }
         usage
     }
@@ -442,8 +436,6 @@ impl PodIndex {
             }
             !ends.is_empty()
         });
-        let ends = self.ended.values().flatten();
-        self.showing.rebuild_ends(ends.map(AsRef::as_ref));
         self.common.purge();
     }
 
@@ -489,7 +481,6 @@ impl PodIndex {
             ended.gap_at = before.gap_at;
         }
         let ended = Arc::new(ended);
-        self.showing.add_end(&ended);
         // Mostly there is one.
         ends.reserve_exact(1);
         ends.push(Arc::clone(&ended));

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-pub use self::count::{InterfaceTag, RowCount};
+pub use self::count::RowCount;
 pub use self::row::{Glance, Row, RowContent, Unreadable};
 use self::wire::{List, PoolText, head, stored};
 use crate::{
@@ -160,7 +160,7 @@ impl ObservedPool {
             None => (None, None),
         };
         let range = range.as_deref().and_then(|r| Range::parse(r).ok());
-        let allocations = allocations.map_or_else(Vec::new, |allocations| allocations.0);
+        let allocations = allocations.unwrap_or_default();
         let total_rows = allocations.len();
         let key = PoolKey {
             namespace: pool.metadata.namespace.unwrap_or_default(),
@@ -217,7 +217,7 @@ impl ObservedPool {
         &self.uid
     }
 
-    /// The rows that were asked for, in the order of the text.
+    /// The rows that were asked for, in the order of their keys.
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }

@@ -5,7 +5,7 @@
 //! makes every ADD skip the address; then the absence is proven once more; only then the
 //! reservation is deleted, with the uid and the resourceVersion that the claim gave it.
 
-use std::net::IpAddr;
+use std::{collections::BTreeMap, net::IpAddr};
 
 use jiff::Timestamp;
 use json_patch::Patch;
@@ -17,7 +17,7 @@ use crate::{
     operation::{add, remove, replace, test},
     podref::PodRef,
     pool::{RowContent, Unreadable},
-    text::{Members, not_null},
+    text::not_null,
 };
 
 /// Podref of a claimed reservation. No pod can have it: a namespace has no dots.
@@ -88,7 +88,7 @@ struct Spec {
     #[serde(default, deserialize_with = "not_null", rename = "poduid")]
     _uid: Option<String>,
     #[serde(flatten)]
-    others: Members<String, Value>,
+    others: BTreeMap<String, Value>,
 }
 
 impl Reservation {
@@ -103,7 +103,7 @@ impl Reservation {
             podref: spec.podref.unwrap_or_default(),
             interface: given(spec.ifname),
             sandbox: given(spec.containerid),
-            extra: Unreadable::of_fields(&spec.others.0),
+            extra: Unreadable::of_fields(&spec.others),
             namespace: metadata.namespace.unwrap_or_default(),
             name: metadata.name,
             uid: metadata.uid,

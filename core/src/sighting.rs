@@ -6,7 +6,7 @@
 //! reservations that may be freed.
 
 use std::{
-    collections::{BTreeMap, btree_map::Entry},
+    collections::BTreeMap,
     hash::{DefaultHasher, Hash, Hasher},
     time::Duration,
 };
@@ -29,19 +29,18 @@ struct Seen {
     last: Moment,
 }
 
-/// All sightings.
+/// In place of the uid of a pool, for reservations.
+const RESERVATIONS: &str = "";
+
+/// All sightings: by the uid of a pool and the key of a row in it. Those of reservations by their uids.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Sightings {
-    /// By the uid of a pool and the key of a row in it.
-    by_pool: BTreeMap<Box<str>, BTreeMap<Box<str>, Seen>>,
-    /// Of reservations, by their uids.
-    objects: BTreeMap<Box<str>, Seen>,
-}
+pub struct Sightings(BTreeMap<Box<str>, BTreeMap<Box<str>, Seen>>);
 
 impl Sightings {
     /// Notes that a row of this pool was observed at `now`.
     pub fn see(&mut self, pool_uid: &str, row: &Row, now: Moment) -> Sighting {
-        self.note(pool_uid, row, now).sighting
+        let seen = self.note(pool_uid, row.key(), row.stored(), now);
+        seen.sighting
     }
 
     /// Notes that a row that is remembered was observed again, as it was. Others stay forgotten.
@@ -53,24 +52,23 @@ impl Sightings {
 
     /// Notes that the pod of a row was proven absent by `now`, after the row was observed.
     pub fn see_absent(&mut self, pool_uid: &str, row: &Row, now: Moment) {
-        let seen = self.note(pool_uid, row, now);
+        let seen = self.note(pool_uid, row.key(), row.stored(), now);
         seen.sighting.while_absent.get_or_insert(now);
     }
 
-    /// Notes that an object which is no row was observed: a reservation, by its uid and what
-    /// it said.
+    /// Notes that a reservation was observed, which says what `content` is.
     pub fn see_object(&mut self, uid: &str, content: &impl Hash, now: Moment) -> Sighting {
-        let seen = &mut self.objects;
-        see(seen.entry(uid.into()), fingerprint(content), now).sighting
+        self.note(RESERVATIONS, uid, content, now).sighting
     }
 
-    /// Notes that an object is there yet, whatever it says. Whether it is remembered.
+    /// Notes that a reservation is there yet, whatever it says. Whether it is remembered.
     pub fn keep_object(&mut self, uid: &str, now: Moment) -> bool {
-        let seen = self.objects.get_mut(uid);
+        let all = self.0.get_mut(RESERVATIONS);
+        let seen = all.and_then(|all| all.get_mut(uid));
         seen.map(|seen| seen.last = now).is_some()
     }
 
-    /// The same, but only for an object that is already remembered. If the object is unchanged, this does not extend the
+    /// The same, but only for a reservation that is already remembered. If it is unchanged, this does not extend the
     /// time for which it is remembered.
     pub fn recall_object(
         &mut self,
@@ -78,9 +76,8 @@ impl Sightings {
         content: &impl Hash,
         now: Moment,
     ) -> Option<Sighting> {
-        let seen = *self.objects.get(uid)?;
-        let is_same = seen.content == fingerprint(content);
-        Some(if is_same {
+        let seen = self.0.get(RESERVATIONS)?.get(uid)?;
+        Some(if seen.content == fingerprint(content) {
             seen.sighting
         } else {
             self.see_object(uid, content, now)
@@ -89,58 +86,51 @@ impl Sightings {
 
     /// The memory of a row as it is now.
     pub fn get(&self, pool_uid: &str, row: &Row) -> Option<Sighting> {
-        let seen = self.by_pool.get(pool_uid)?.get(row.key())?;
+        let seen = self.0.get(pool_uid)?.get(row.key())?;
         (seen.content == fingerprint(row.stored())).then_some(seen.sighting)
     }
 
     /// The first observation of the row that has this key.
     pub fn first(&self, pool_uid: &str, key: &str) -> Option<Moment> {
-        let seen = self.by_pool.get(pool_uid)?.get(key)?;
+        let seen = self.0.get(pool_uid)?.get(key)?;
         Some(seen.sighting.first)
     }
 
-    fn note(&mut self, pool_uid: &str, row: &Row, now: Moment) -> &mut Seen {
-        let rows = self.by_pool.entry(pool_uid.into()).or_default();
-        see(rows.entry(row.key().into()), fingerprint(row.stored()), now)
+    fn note(&mut self, of: &str, key: &str, content: &impl Hash, now: Moment) -> &mut Seen {
+        let new = Seen {
+            content: fingerprint(content),
+            sighting: Sighting {
+                first: now,
+                while_absent: None,
+            },
+            last: now,
+        };
+        let all = self.0.entry(of.into()).or_default();
+        let seen = all.entry(key.into()).or_insert(new);
+        if seen.content != new.content {
+            *seen = new;
+        }
+        seen.last = now;
+        seen
     }
 
     /// Forgets what was not seen for `keep`.
     pub fn forget(&mut self, keep: Duration, now: Moment) {
-        let is_kept = |seen: &Seen| now.since(seen.last) < keep;
-        self.by_pool.retain(|_, rows| {
-            rows.retain(|_, seen| is_kept(seen));
-            !rows.is_empty()
+        self.0.retain(|_, all| {
+            all.retain(|_, seen| now.since(seen.last) < keep);
+            !all.is_empty()
         });
-        self.objects.retain(|_, seen| is_kept(seen));
     }
 
     /// How many rows and reservations are remembered.
     pub fn len(&self) -> usize {
-        let rows: usize = self.by_pool.values().map(BTreeMap::len).sum();
-        rows + self.objects.len()
+        self.0.values().map(BTreeMap::len).sum()
     }
 
     /// Whether none is.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.0.is_empty()
     }
-}
-
-fn see(entry: Entry<'_, Box<str>, Seen>, content: u64, now: Moment) -> &mut Seen {
-    let new = Seen {
-        content,
-        sighting: Sighting {
-            first: now,
-            while_absent: None,
-        },
-        last: now,
-    };
-    let seen = entry.or_insert(new);
-    if seen.content != content {
-        *seen = new;
-    }
-    seen.last = now;
-    seen
 }
 
 fn fingerprint(content: &impl Hash) -> u64 {

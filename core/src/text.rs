@@ -1,15 +1,12 @@
 //! Texts of others: borrowed from JSON, not copied; and how messages quote them.
 
-use std::{borrow::Cow, fmt, marker::PhantomData, ops::Deref};
+use std::{borrow::Cow, ops::Deref};
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
-};
+use serde::{Deserialize, Deserializer};
 
 /// A text that is borrowed from the input unless it has escapes: serde's own `Option<Cow<str>>`
 /// never borrows.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(transparent)]
 pub struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -18,38 +15,6 @@ impl Deref for Text<'_> {
 
     fn deref(&self) -> &str {
         &self.0
-    }
-}
-
-impl From<Text<'_>> for String {
-    fn from(text: Text<'_>) -> Self {
-        text.0.into_owned()
-    }
-}
-
-/// The members of an object in the order of its text, equal keys included.
-#[derive(Debug)]
-pub(crate) struct Members<K, V>(pub(crate) Vec<(K, V)>);
-
-impl<'de, K: Deserialize<'de>, V: Deserialize<'de>> Deserialize<'de> for Members<K, V> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct All<K, V>(PhantomData<(K, V)>);
-        impl<'de, K: Deserialize<'de>, V: Deserialize<'de>> Visitor<'de> for All<K, V> {
-            type Value = Members<K, V>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(Members(members))
-            }
-        }
-        deserializer.deserialize_map(All(PhantomData))
     }
 }
 

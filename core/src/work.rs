@@ -146,16 +146,4 @@ impl Work {
         self.removed.reserve_exact(1);
         self.removed.push(removed);
     }
-
-    /// Confirms removals that are found to be `gone`, and gives those that were not confirmed before.
-    pub fn confirm_if(&mut self, gone: impl Fn(&Removed) -> bool) -> Vec<Removed> {
-        let mut confirmed = Vec::new();
-        for removed in &mut self.removed {
-            if !removed.confirmed && gone(removed) {
-                removed.confirmed = true;
-                confirmed.push(removed.clone());
-            }
-        }
-        confirmed
-    }
 }

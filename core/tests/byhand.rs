@@ -1,6 +1,6 @@
 //! The evidence that gives way to the word of a person, and the evidence that never does.
 
-use ipgc_core::patch::UnreadablePatch;
+use ipgc_core::patch::FreePatch;
 
 use crate::common::prelude::*;
 
@@ -73,7 +73,9 @@ fn a_row_that_cannot_be_read_goes_if_it_is_still_the_same() {
     let [row, readable] = pool.rows() else {
         panic!("{pool:?}");
     };
-    let patch = UnreadablePatch::new(&pool, row).unwrap().to_json_patch();
+    let patch = FreePatch::of_unreadable(&pool, row)
+        .unwrap()
+        .to_json_patch();
     let after = apply(&document, &patch).unwrap();
     assert_eq!(after["spec"]["allocations"].as_object().unwrap().len(), 1);
     let mut changed = document.clone();
@@ -83,8 +85,8 @@ fn a_row_that_cannot_be_read_goes_if_it_is_still_the_same() {
     other["metadata"]["uid"] = "other".into();
     assert!(apply(&other, &patch).is_none());
     // A row that can be read is judged instead. A row of another observation is none of this one.
-    assert!(UnreadablePatch::new(&pool, readable).is_none());
-    assert!(UnreadablePatch::new(&later, row).is_none());
+    assert!(FreePatch::of_unreadable(&pool, readable).is_none());
+    assert!(FreePatch::of_unreadable(&later, row).is_none());
 }
 
 #[rstest]
@@ -96,7 +98,7 @@ fn a_row_that_a_person_exempted_stays(#[case] annotation: &str, #[case] value: &
         json!({"id": "", "podref": ""}),
         (annotation, value),
     ));
-    assert!(UnreadablePatch::new(&pool, &pool.rows()[0]).is_none());
+    assert!(FreePatch::of_unreadable(&pool, &pool.rows()[0]).is_none());
 }
 
 /// By the word of a person any key may be in a patch: it is one token of the path, and its neighbours stay.
@@ -112,7 +114,9 @@ fn a_key_of_any_letters_is_one_token_of_the_path(#[case] key: &str, #[case] path
     let document = pool_document("10.0.0.0/24", &[("2", row(2)), (key, row(3))]);
     let pool = observe(&document);
     let row = pool.rows().iter().find(|row| row.key() == key).unwrap();
-    let patch = UnreadablePatch::new(&pool, row).unwrap().to_json_patch();
+    let patch = FreePatch::of_unreadable(&pool, row)
+        .unwrap()
+        .to_json_patch();
     let operations = serde_json::to_value(&patch).unwrap();
     assert_eq!(operations[2], json!({"op": "remove", "path": path}));
     let after = apply(&document, &patch).unwrap();

@@ -1,7 +1,7 @@
 //! When each case is looked at next, and how cases of a pool gather.
 
 use ipgc_core::{
-    cases::{CaseKey, Cases, Next, Outcome, Retries, Waiting},
+    cases::{CaseKey, Cases, Next, Outcome, Retries},
     fact::Fact,
     lanes::Lanes,
     pool::PoolKey,
@@ -99,7 +99,7 @@ fn a_case_counts_as_known_when_it_was_looked_at_and_as_begun_while_a_mark_is_lef
     give_back_with(&mut cases, &key, work, later(), at(3));
     assert_eq!(counts(&cases), (false, 1, 1));
     begin(&mut cases, at(9));
-    give_back(&mut cases, &key, Outcome::Done, at(9));
+    give_back(&mut cases, &key, Outcome::default(), at(9));
     assert_eq!(counts(&cases), (false, 0, 0), "it is closed");
 }
 
@@ -123,7 +123,7 @@ fn a_case_is_never_in_flight_twice_and_is_looked_at_again_if_it_was_opened_meanw
     cases.open(key.clone(), at(3), orphan("10.0.0.1"));
     assert!(begin(&mut cases, at(10)).is_empty());
     assert_eq!(
-        give_back(&mut cases, &key, Outcome::Done, at(2)),
+        give_back(&mut cases, &key, Outcome::default(), at(2)),
         Next::Closed
     );
     let again = begin(&mut cases, at(3));
@@ -132,7 +132,7 @@ fn a_case_is_never_in_flight_twice_and_is_looked_at_again_if_it_was_opened_meanw
         1,
         "what came meanwhile is not lost"
     );
-    give_back(&mut cases, &key, Outcome::Done, at(4));
+    give_back(&mut cases, &key, Outcome::default(), at(4));
     assert!(cases.is_empty());
 }
 
@@ -186,10 +186,10 @@ fn a_reservation_that_is_found_while_the_case_is_in_flight_is_looked_at_after_th
     let (mut cases, key) = one();
     begin(&mut cases, at(1));
     cases.find(key.clone(), at(2), orphan("10.0.0.1"));
-    give_back(&mut cases, &key, Outcome::Done, at(3));
+    give_back(&mut cases, &key, Outcome::default(), at(3));
     assert_eq!(begin(&mut cases, at(3)).len(), 1);
     cases.find(key.clone(), at(4), Work::default());
-    give_back(&mut cases, &key, Outcome::Done, at(5));
+    give_back(&mut cases, &key, Outcome::default(), at(5));
     assert!(cases.is_empty());
 }
 
@@ -209,7 +209,7 @@ fn retries_are_bounded_and_waiting_is_none() {
     cases.open(key.clone(), at(5), Work::default());
     for now in 5..15 {
         begin(&mut cases, at(now));
-        give_back(&mut cases, &key, Outcome::Postponed(SECOND), at(now));
+        give_back(&mut cases, &key, Outcome::postponed(SECOND), at(now));
     }
     begin(&mut cases, at(15));
     let asked = Outcome::retry("429".to_owned(), 9 * SECOND);
@@ -238,10 +238,8 @@ fn a_case_that_waits_for_a_node_is_due_when_something_happens_on_it() {
     for (wakes, due) in [("a", 5), ("b", 5), ("c", 62)] {
         let (mut cases, key) = one();
         begin(&mut cases, at(1));
-        let waits = Outcome::Waiting(Waiting {
-            nodes: nodes(&["a", "b"]),
-            ..Waiting::default()
-        });
+        let mut waits = Outcome::default();
+        waits.waiting.nodes = nodes(&["a", "b"]);
         assert_eq!(
             give_back(&mut cases, &key, waits, at(2)),
             Next::Waits(at(62))
@@ -257,36 +255,13 @@ fn a_case_that_waits_for_a_node_is_due_when_something_happens_on_it() {
     }
 }
 
-#[test]
-fn a_row_goes_anyway_unless_it_waits_with_one_that_does_not() {
-    let node = nodes(&["a"]);
-    let moment = Outcome::not_before(Moment::EPOCH);
-    let sooner = Outcome::not_before_or_fenced(Moment::EPOCH, Arc::clone(&node));
-    let held = Outcome::for_nodes(&node, "1", Some(Moment::EPOCH));
-    let goes = |outcome: Outcome| match outcome {
-        Outcome::Waiting(waiting) => waiting.goes_anyway,
-        other => panic!("{other:?}"),
-    };
-    for (one, other, expected) in [
-        (&moment, &sooner, true),
-        (&sooner, &sooner, true),
-        (&moment, &held, false),
-        (&sooner, &held, false),
-    ] {
-        assert_eq!(goes(one.clone().and(other.clone())), expected);
-        assert_eq!(goes(other.clone().and(one.clone())), expected);
-    }
-}
-
 /// Else the return of each of a thousand nodes would wake all rows that wait for the others.
 #[test]
 fn each_row_watches_one_of_its_nodes_and_all_of_them_are_watched() {
     let nodes = ["a", "b", "c"].map(Box::from);
     let mut watched = [0; 3];
     for key in 0..300 {
-        let Outcome::Waiting(waiting) = Outcome::for_nodes(&nodes, &key.to_string(), None) else {
-            panic!("it waits");
-        };
+        let Outcome { waiting, .. } = Outcome::for_nodes(&nodes, &key.to_string(), None);
         assert_eq!(waiting.nodes.len(), 1);
         for (watched, node) in watched.iter_mut().zip(&nodes) {
             *watched += usize::from(waiting.nodes[0] == *node);

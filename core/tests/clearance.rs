@@ -104,7 +104,7 @@ fn w_is_grace_and_the_pods_own_and_one_budget_for_each_row(
 
 #[test]
 fn an_unknown_grace_is_capped_too() {
-    let longest = |policy: &Policy, grace| policy.unknown_wait(secs(grace), 1);
+    let longest = |policy: &Policy, grace| policy.wait_of(None, secs(grace), 1);
     let policy = Policy::default();
     assert_eq!(longest(&policy, 21_600), secs(180 + 3600));
     assert_eq!(longest(&policy, 0), secs(180 + 30));

@@ -8,7 +8,7 @@ use ipgc_core::{
     address::readings,
     definitions,
     names::{KnownNetworks, split},
-    patch::UnreadablePatch,
+    patch::FreePatch,
     pod::wire::Wire,
 };
 
@@ -114,7 +114,7 @@ fn pool(text: &str) {
     };
     for row in pool.rows() {
         let _ = (row.content(), pool.address_of(row), pool.is_exempt(row));
-        let Some(patch) = UnreadablePatch::new(&pool, row) else {
+        let Some(patch) = FreePatch::of_unreadable(&pool, row) else {
             continue;
         };
         // A text may name a key twice, and the last of them counts.
@@ -152,7 +152,7 @@ fn reservation(text: &str) {
 }
 
 fn pod(text: &str) {
-    let Ok(wire) = serde_json::from_str::<Wire<'_>>(text) else {
+    let Ok(wire) = serde_json::from_str::<Wire>(text) else {
         return;
     };
     let Some(pod) = wire.state() else { return };

@@ -69,7 +69,7 @@ fn a_container_is_started_anew(
             pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         }
         let pod = pod.to_string();
-        let state = serde_json::from_str::<Wire<'_>>(&pod).unwrap().state();
+        let state = serde_json::from_str::<Wire>(&pod).unwrap().state();
         assert_eq!(state.unwrap().restarts, restarts);
     }
 }
@@ -93,7 +93,7 @@ fn a_container_with_a_policy_of_its_own_is_started_anew(
     pod["spec"][list] = json!([{"name": "main", "restartPolicy": "Always"}, {"name": "other"}]);
     pod["status"][statuses] = json!([{"name": name, "state": {"terminated": {"exitCode": 0}}}]);
     let pod = pod.to_string();
-    let state = serde_json::from_str::<Wire<'_>>(&pod).unwrap().state();
+    let state = serde_json::from_str::<Wire>(&pod).unwrap().state();
     assert_eq!(state.unwrap().restarts, restarts);
 }
 
@@ -125,7 +125,6 @@ fn a_kubelet_that_did_not_stop_a_pod_is_known_also_if_it_fell_silent_since(#[cas
         evidence.nodes.hear("node-1", last, at(second), at(second));
     }
     if fails {
-        evidence.note_stuck_on("node-1", &policy, at(1_100));
         evidence.nodes.apply("node-1", not_ready(), at(1_100));
     }
     let ended = evidence.delete_pod(deleting(), &policy, at(1_100));
@@ -151,7 +150,7 @@ fn a_pod_that_its_kubelet_ended_late_is_not_held_for_ever() {
     let (mut evidence, policy) = (evidence(), Policy::default());
     evidence.apply_pod(running(), &policy, at(0));
     evidence.apply_pod(deleting(), &policy, at(100));
-    evidence.note_stuck_on("node-1", &policy, at(900));
+    evidence.nodes.apply("node-1", not_ready(), at(900));
     let last = deleting().but(|it| {
         it.phase = Phase::Failed;
         it.sandbox_ready = Some(false);

@@ -17,9 +17,7 @@ use ipgc_core::{
     pod::PodState,
     podref::PodRef,
     pods::Live,
-    pool::{
-        InterfaceTag, KEEP_ANNOTATION, ObservedPool, PoolKey, RowContent, RowCount, Unreadable,
-    },
+    pool::{KEEP_ANNOTATION, ObservedPool, PoolKey, RowContent, RowCount, Unreadable},
     reservation::Reservation,
     routes::slice_pools,
     text::excerpt,
@@ -125,7 +123,7 @@ impl Index {
         for row in pool.rows() {
             let podref = row.podref_text().unwrap_or_default();
             if PodRef::is_valid(podref) {
-                let interface = row.interface_text().and_then(InterfaceTag::of);
+                let interface = row.interface_text();
                 let count = self.counts.entry(podref.into()).or_default();
                 count.add(interface);
             }

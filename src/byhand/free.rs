@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use ipgc_core::{
     fact::Fact,
     judge::{Stale, Verdict},
-    patch::{Answer, FreePatch, UnreadablePatch},
+    patch::{Answer, FreePatch},
     pool::{ObservedPool, PoolKey, Row, Unreadable},
     proof::{Presence, Proof},
     reservation::Reservation,
@@ -221,13 +221,13 @@ impl Writer {
         if let Some(reason) = against {
             return Err(NotDone::Kept(reason));
         }
-        let patch = UnreadablePatch::new(proof.observed(), row).ok_or_else(|| {
+        let patch = FreePatch::of_unreadable(proof.observed(), row).ok_or_else(|| {
             NotDone::Kept("it is exempted by a person, or can be read".to_owned())
         })?;
         if dry_run {
             return Ok(None);
         }
-        let done = self.context.free_unreadable(&it.pool, &patch).await;
+        let done = self.context.free(&it.pool, &patch).await;
         self.is_done(it, row, done).await?;
         info!(pool = %it.pool, key = row.key(), address = %it.address, stored = %row.stored(), "freed row that cannot be read");
         Ok(None)

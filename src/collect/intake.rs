@@ -141,9 +141,6 @@ impl Sink<LeanNode> for NodeSink {
                     "annotation {NO_SANDBOXES_ANNOTATION} of a node is in the future, and does not count"
                 );
             }
-            if changed && !state.ready {
-                evidence.note_stuck_on(&name, &self.context.config.policy, now);
-            }
             if let Some(listed) = &mut self.listed {
                 evidence.nodes.read(&name, Some(state), now);
                 listed.insert(name);
@@ -160,10 +157,8 @@ impl Sink<LeanNode> for NodeSink {
 
     fn delete(&mut self, node: LeanNode) {
         if let Some((name, _)) = node.into_state() {
-            let evidence = &mut *self.context.evidence();
             let now = self.context.clock.now();
-            evidence.note_stuck_on(&name, &self.context.config.policy, now);
-            evidence.nodes.remove(&name, now);
+            self.context.evidence().nodes.remove(&name, now);
             self.context.node_news.notify_one();
         }
     }
@@ -172,11 +167,6 @@ impl Sink<LeanNode> for NodeSink {
         let listed = self.listed.take().unwrap_or_default();
         let mut evidence = self.context.evidence();
         let now = self.context.clock.now();
-        let known = evidence.nodes.existing().map(|(name, _)| name.to_owned());
-        let missing: Vec<_> = known.filter(|name| !listed.contains(name)).collect();
-        for name in missing {
-            evidence.read_node(&name, None, &self.context.config.policy, now);
-        }
         evidence.nodes.retain(|name| listed.contains(name), now);
         drop(evidence);
         self.context.node_news.notify_one();

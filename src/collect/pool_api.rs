@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use ipgc_core::{
-    patch::{FreePatch, UnreadablePatch},
+    patch::FreePatch,
     podref::PodRef,
     pool::{Glance, NotAPool, ObservedPool, PoolKey},
     routes::Slice,
@@ -186,24 +186,8 @@ impl Context {
     /// # Errors
     /// When the server did not say that it was done.
     pub async fn free(&self, key: &PoolKey, patch: &FreePatch<'_>) -> Result<(), CallError> {
-        self.remove(key, patch.to_json_patch()).await
-    }
-
-    /// Removes a row that cannot be read.
-    ///
-    /// # Errors
-    /// As [`Context::free`].
-    pub async fn free_unreadable(
-        &self,
-        key: &PoolKey,
-        patch: &UnreadablePatch<'_>,
-    ) -> Result<(), CallError> {
-        self.remove(key, patch.to_json_patch()).await
-    }
-
-    async fn remove(&self, key: &PoolKey, patch: json_patch::Patch) -> Result<(), CallError> {
         let api: Api<IpPool> = Api::namespaced(self.client.clone(), &key.namespace);
-        let patch = Patch::<()>::Json(patch);
+        let patch = Patch::<()>::Json(patch.to_json_patch());
         let params = PatchParams::default();
         call(api.patch_metadata(&key.name, &params, &patch))
             .await

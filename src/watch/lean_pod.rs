@@ -7,10 +7,11 @@
 use ipgc_core::pod::{PodState, wire::Wire};
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::Resource;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 /// A pod, stripped while it is read.
-#[derive(Clone, Debug, Resource)]
+#[derive(Clone, Debug, Deserialize, Resource)]
+#[serde(from = "Wire")]
 #[resource(inherit = "Pod")]
 pub struct LeanPod {
     /// Its name, and the version that a watch goes on from.
@@ -26,17 +27,15 @@ impl LeanPod {
     }
 }
 
-/// By hand: of a page of pods no text is copied that is not kept.
-impl<'de> Deserialize<'de> for LeanPod {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let wire = Wire::deserialize(deserializer)?;
+impl From<Wire> for LeanPod {
+    fn from(wire: Wire) -> Self {
         let state = wire.state();
         let mut metadata = ObjectMeta::default();
         if let Some(own) = wire.metadata {
-            metadata.name = own.name.map(Into::into);
-            metadata.resource_version = own.resource_version.map(Into::into);
+            metadata.name = own.name;
+            metadata.resource_version = own.resource_version;
         }
-        Ok(Self { metadata, state })
+        Self { metadata, state }
     }
 }
 

@@ -3,8 +3,8 @@
 use std::{net::IpAddr, time::Duration};
 
 use super::{
-    Cause, Held, Stale, Unknown, Verdict, absent, beside_others, completed, held_by_mirror,
-    held_while_at_work, is_young,
+    Cause, Held, Stale, Unknown, Verdict, absent, beside_others, by_own_pod, held_while_at_work,
+    is_young,
 };
 use crate::{
     clearance::{Clearance, Facts, Subject},
@@ -48,50 +48,40 @@ pub fn judge_orphan(
         now,
     };
     let first = facts.sighting.map_or(now, |sighting| sighting.first);
-    let stale = |cause, clearance: Clearance| {
-        let clearance = clearance.later(ORPHAN_MORE);
-        beside_others(&subject, Verdict::Stale(Stale { cause, clearance }))
-    };
+    let stale = |cause, clearance| Verdict::Stale(Stale { cause, clearance });
     if reservation.is_claimed() && !matches!(presence, Presence::Unknown(_)) {
         // Its row went, and so it was cleared, before it was claimed. Where its pod lives again,
         // what follows gives it back.
         let clearance = Clearance::certain(first + policy.add_budget + CLAIM_OLD);
-        let cause = Cause::Deleted;
-        return beside_others(&subject, Verdict::Stale(Stale { cause, clearance }));
+        return beside_others(&subject, stale(Cause::Deleted, clearance));
     }
-    match presence {
+    let verdict = match presence {
         Presence::Unknown(reason) => Verdict::Unknown(Unknown::NoProof(reason.clone())),
         Presence::Present(None) => Verdict::Held(Held::Present),
-        Presence::Absent => {
-            let Stale { cause, clearance } = absent(&subject);
-            stale(cause, clearance)
-        }
-        Presence::Present(Some(pod)) if pod.mirror => held_by_mirror(&subject, pod),
+        Presence::Absent => Verdict::Stale(absent(&subject)),
         Presence::Present(Some(pod)) => {
-            if let Some(clearance) = completed(&subject, pod) {
-                return stale(Cause::Completed, clearance);
-            }
             // Its name may be read wrongly, and of what its pod reports none is free.
             // No row says where the pod has the address: a file on the nodes may name the network.
             let is_reported = facts.scope.is_reported_by(pod, address)
                 || facts.scope.is_reported_without_name_by(pod, address)
                 || may_be_of_another(&reservation.name, Some(address), pod);
-            if is_reported {
-                return held_while_at_work(&subject, pod, Held::Reported);
+            if let Some(verdict) = by_own_pod(&subject, pod, is_reported) {
+                verdict
+            } else if is_young(pod) {
+                held_while_at_work(&subject, pod, Held::Young)
+            } else if !pod.is_complete() {
+                Verdict::Held(Held::Drift)
+            } else {
+                let from = first + policy.leftover_grace;
+                stale(Cause::Leftover, subject.of_former_sandbox(pod, from))
             }
-            if pod.shows(&row.sandbox) {
-                return held_while_at_work(&subject, pod, Held::OwnContainer);
-            }
-            if is_young(pod) {
-                return held_while_at_work(&subject, pod, Held::Young);
-            }
-            if !pod.is_complete() {
-                return Verdict::Held(Held::Drift);
-            }
-            let from = first + policy.leftover_grace;
-            stale(Cause::Leftover, subject.of_former_sandbox(pod, from))
         }
-    }
+    };
+    let verdict = match verdict {
+        Verdict::Stale(Stale { cause, clearance }) => stale(cause, clearance.later(ORPHAN_MORE)),
+        verdict => verdict,
+    };
+    beside_others(&subject, verdict)
 }
 
 /// Whether a pod reports an address more often than it has rows of it. Then a lone reservation of it may be the pod's:

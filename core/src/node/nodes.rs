@@ -216,14 +216,11 @@ impl Nodes {
         }
     }
 
-    /// When the kubelet of a node that is ready was at work last, as far as is known: Leases are not read while nothing
-    /// waits for them.
+    /// When the kubelet of a node was at work last, as far as is known.
     pub fn last_at_work(&self, name: &str, now: Moment) -> Option<Moment> {
-        match self.standing(name, now, now) {
-            Standing::Alive { .. } | Standing::Listening => Some(now),
-            // It fell silent, and what it did before counts.
-            Standing::Silent => Some(self.by_name.get(name)?.lease.beat?.last),
-            Standing::Fenced | Standing::Gone(_) => None,
+        match self.by_name.get(name) {
+            Some(node) => node.last_at_work(now),
+            None => self.complete_since.is_none().then_some(now),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The JSON of a pod, with nothing but what decides about its rows.
 //!
 //! All else, the environment of containers and the like, is skipped while it is read. Reading is total: every
-//! field may be absent or null. Texts are borrowed, since most are not kept.
+//! field may be absent or null.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -13,7 +13,6 @@ use crate::{
     id::IdTag,
     networks::{Request, Status, parse_address},
     podref::PodRef,
-    text::Text,
 };
 
 /// Controllers that make up a new name for each pod, by API group and kind. The group counts: other
@@ -30,139 +29,133 @@ const CONDITION: &str = "PodReadyToStartContainers";
 
 /// A pod, stripped while it is read.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(bound(deserialize = "'de: 't"))]
-pub struct Wire<'t> {
+pub struct Wire {
     /// Its name and its uid.
-    pub metadata: Option<Metadata<'t>>,
-    spec: Option<Spec<'t>>,
-    status: Option<PodStatus<'t>>,
+    pub metadata: Option<Metadata>,
+    spec: Option<Spec>,
+    status: Option<PodStatus>,
 }
 
 /// The name and the uid of a pod, and what else its metadata tells.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", bound(deserialize = "'de: 't"))]
-pub struct Metadata<'t> {
+#[serde(rename_all = "camelCase")]
+pub struct Metadata {
     /// `metadata.name`.
-    pub name: Option<Text<'t>>,
-    namespace: Option<Text<'t>>,
-    uid: Option<Text<'t>>,
+    pub name: Option<String>,
+    namespace: Option<String>,
+    uid: Option<String>,
     /// `metadata.resourceVersion`.
-    pub resource_version: Option<Text<'t>>,
-    creation_timestamp: Option<Text<'t>>,
-    deletion_timestamp: Option<Text<'t>>,
+    pub resource_version: Option<String>,
+    creation_timestamp: Option<String>,
+    deletion_timestamp: Option<String>,
     deletion_grace_period_seconds: Option<i64>,
-    annotations: Option<Annotations<'t>>,
-    owner_references: Option<Vec<Owner<'t>>>,
+    annotations: Option<Annotations>,
+    owner_references: Option<Vec<Owner>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", bound(deserialize = "'de: 't"))]
-struct Owner<'t> {
-    api_version: Option<Text<'t>>,
-    kind: Option<Text<'t>>,
+#[serde(rename_all = "camelCase")]
+struct Owner {
+    api_version: Option<String>,
+    kind: Option<String>,
     controller: Option<bool>,
 }
 
 /// Only these are read; all others are skipped without being kept.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(bound(deserialize = "'de: 't"))]
-struct Annotations<'t> {
+struct Annotations {
     #[serde(rename = "k8s.v1.cni.cncf.io/network-status")]
-    status: Option<Text<'t>>,
+    status: Option<String>,
     #[serde(rename = "k8s.v1.cni.cncf.io/networks")]
-    request: Option<Text<'t>>,
+    request: Option<String>,
     #[serde(rename = "v1.multus-cni.io/default-network")]
-    default_network: Option<Text<'t>>,
+    default_network: Option<String>,
     #[serde(rename = "kubernetes.io/config.mirror")]
-    mirror: Option<Text<'t>>,
+    mirror: Option<String>,
 }
 
 /// Where a pod is.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", bound(deserialize = "'de: 't"))]
-struct Spec<'t> {
-    node_name: Option<Text<'t>>,
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    node_name: Option<String>,
     host_network: Option<bool>,
     termination_grace_period_seconds: Option<i64>,
-    restart_policy: Option<Text<'t>>,
-    containers: Option<Vec<ContainerSpec<'t>>>,
-    init_containers: Option<Vec<ContainerSpec<'t>>>,
+    restart_policy: Option<String>,
+    containers: Option<Vec<ContainerSpec>>,
+    init_containers: Option<Vec<ContainerSpec>>,
 }
 
 /// A container as its pod asks for it.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", bound(deserialize = "'de: 't"))]
-struct ContainerSpec<'t> {
-    name: Option<Text<'t>>,
-    restart_policy: Option<Text<'t>>,
+#[serde(rename_all = "camelCase")]
+struct ContainerSpec {
+    name: Option<String>,
+    restart_policy: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(bound(deserialize = "'de: 't"))]
-struct PodStatus<'t> {
-    phase: Option<Text<'t>>,
+struct PodStatus {
+    phase: Option<String>,
     #[serde(rename = "podIPs")]
-    addresses: Option<Vec<PodIp<'t>>>,
-    conditions: Option<Vec<Condition<'t>>>,
+    addresses: Option<Vec<PodIp>>,
+    conditions: Option<Vec<Condition>>,
     #[serde(rename = "containerStatuses")]
-    containers: Option<Vec<ContainerStatus<'t>>>,
+    containers: Option<Vec<ContainerStatus>>,
     #[serde(rename = "initContainerStatuses")]
-    init_containers: Option<Vec<ContainerStatus<'t>>>,
+    init_containers: Option<Vec<ContainerStatus>>,
     #[serde(rename = "ephemeralContainerStatuses")]
-    ephemeral_containers: Option<Vec<ContainerStatus<'t>>>,
+    ephemeral_containers: Option<Vec<ContainerStatus>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-#[serde(bound(deserialize = "'de: 't"))]
-struct Condition<'t> {
+struct Condition {
     #[serde(rename = "type")]
-    kind: Option<Text<'t>>,
-    status: Option<Text<'t>>,
+    kind: Option<String>,
+    status: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-#[serde(bound(deserialize = "'de: 't"))]
-struct PodIp<'t> {
-    ip: Option<Text<'t>>,
+struct PodIp {
+    ip: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", bound(deserialize = "'de: 't"))]
-struct ContainerStatus<'t> {
-    name: Option<Text<'t>>,
+#[serde(rename_all = "camelCase")]
+struct ContainerStatus {
+    name: Option<String>,
     #[serde(rename = "containerID")]
-    id: Option<Text<'t>>,
-    state: Option<State<'t>>,
-    last_state: Option<State<'t>>,
+    id: Option<String>,
+    state: Option<State>,
+    last_state: Option<State>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-#[serde(bound(deserialize = "'de: 't"))]
-struct State<'t> {
+struct State {
     running: Option<IgnoredAny>,
-    terminated: Option<Terminated<'t>>,
+    terminated: Option<Terminated>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", bound(deserialize = "'de: 't"))]
-struct Terminated<'t> {
-    started_at: Option<Text<'t>>,
-    finished_at: Option<Text<'t>>,
+#[serde(rename_all = "camelCase")]
+struct Terminated {
+    started_at: Option<String>,
+    finished_at: Option<String>,
     exit_code: Option<i64>,
     #[serde(rename = "containerID")]
-    id: Option<Text<'t>>,
+    id: Option<String>,
 }
 
-fn kept(text: Option<&Text<'_>>) -> Option<Box<str>> {
+fn kept(text: Option<&String>) -> Option<Box<str>> {
     let text = text.filter(|text| !text.is_empty())?;
-    Some((**text).into())
+    Some(text.as_str().into())
 }
 
-fn time(text: &Text<'_>) -> Option<Timestamp> {
-    text.parse().ok()
+fn time(text: impl AsRef<str>) -> Option<Timestamp> {
+    text.as_ref().parse().ok()
 }
 
-impl Wire<'_> {
+impl Wire {
     /// The facts of this state; `None` for an object without namespace, name or uid.
     pub fn state(&self) -> Option<PodState> {
         let metadata = self.metadata.as_ref()?;
@@ -216,7 +209,7 @@ impl Wire<'_> {
     }
 }
 
-impl PodStatus<'_> {
+impl PodStatus {
     fn ends(&self) -> impl Iterator<Item = Timestamp> {
         self.statuses().filter_map(|status| {
             let end = status.state.as_ref()?.terminated.as_ref()?;
@@ -226,9 +219,8 @@ impl PodStatus<'_> {
 
     /// Whether the kubelet may start a container anew that ended: those that serve are left, init containers after a
     /// failure, and those with a policy or rules of their own.
-    fn restarts(&self, spec: &Spec<'_>) -> bool {
-        let code =
-            |it: &ContainerStatus<'_>| Some(it.state.as_ref()?.terminated.as_ref()?.exit_code);
+    fn restarts(&self, spec: &Spec) -> bool {
+        let code = |it: &ContainerStatus| Some(it.state.as_ref()?.terminated.as_ref()?.exit_code);
         let own = [&spec.containers, &spec.init_containers];
         let own = own.into_iter().flatten().flatten();
         let mut own = own.filter(|it| it.restart_policy.is_some());
@@ -236,7 +228,7 @@ impl PodStatus<'_> {
             let mut same = self.statuses().filter(|it| it.name == spec.name);
             same.any(|it| code(it).is_some())
         });
-        let failed = |it: &ContainerStatus<'_>| code(it).is_some_and(|code| code != Some(0));
+        let failed = |it: &ContainerStatus| code(it).is_some_and(|code| code != Some(0));
         let mut serving = self.containers.iter().flatten();
         let mut init = self.init_containers.iter().flatten();
         let by_the_pod = match spec.restart_policy.as_deref() {
@@ -247,7 +239,7 @@ impl PodStatus<'_> {
         by_itself || by_the_pod
     }
 
-    fn statuses(&self) -> impl Iterator<Item = &ContainerStatus<'_>> {
+    fn statuses(&self) -> impl Iterator<Item = &ContainerStatus> {
         let groups = [
             &self.containers,
             &self.init_containers,
@@ -275,7 +267,7 @@ impl PodStatus<'_> {
     }
 }
 
-impl Owner<'_> {
+impl Owner {
     fn makes_up_names(&self) -> bool {
         let version = self.api_version.as_deref().unwrap_or_default();
         let group = version.split_once('/').map_or("", |(group, _)| group);
@@ -284,13 +276,12 @@ impl Owner<'_> {
     }
 }
 
-impl ContainerStatus<'_> {
+impl ContainerStatus {
     /// The ids of this run of the container and of the one before.
     fn ids(&self) -> impl Iterator<Item = IdTag> {
         let states = [&self.state, &self.last_state].into_iter().flatten();
         let ended = states.filter_map(|state| state.terminated.as_ref()?.id.as_ref());
         self.id.iter().chain(ended).filter_map(|id| {
-            let id: &str = id;
             // The runtime stands before it: `containerd://<id>`.
             IdTag::of(id.split_once("://").map_or(id, |(_, id)| id))
         })

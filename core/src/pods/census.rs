@@ -14,18 +14,20 @@ use std::{
     mem,
 };
 
-use crate::pool::{InterfaceTag, RowCount};
+use crate::pool::RowCount;
 
 /// Names of absent pods with rows, and how many rows each has.
 type Names = HashMap<u64, RowCount>;
 
-/// Absent pods with rows: by the last sweep that counts, and by the one that is at work.
+/// Absent pods with rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Census {
-    last: Option<Names>,
-    /// The most that sweeps have found since.
-    before: Names,
+    /// By the last sweep that counts, and by those since that did not come to their end: the most that any found.
+    known: Names,
+    /// By the sweep that is at work.
     next: Names,
+    /// Whether no list has ended since the last sweep that counts.
+    is_complete: bool,
 }
 
 /// A name as a number: there are many, and one that is taken for another costs a longer wait.
@@ -37,9 +39,8 @@ pub fn hash_of(thing: &(impl Hash + ?Sized)) -> u64 {
 
 impl Hash for Census {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        for names in [self.last.as_ref(), Some(&self.before), Some(&self.next)] {
-            names.map(hash_of_all).hash(state);
-        }
+        let found = (hash_of_all(&self.known), hash_of_all(&self.next));
+        (found, self.is_complete).hash(state);
     }
 }
 
@@ -49,58 +50,48 @@ pub fn hash_of_all(things: impl IntoIterator<Item = impl Hash>) -> u64 {
     hashes.fold(0, u64::wrapping_add)
 }
 
-/// Takes these counts in, each if it is higher.
-fn raise(known: &mut Names, found: &mut Names) {
-    for (name, rows) in found.drain() {
-        known.entry(name).or_default().raise(rows);
-    }
-}
-
 impl Census {
     /// A sweep begins.
     pub fn begin(&mut self) {
         // It may have ended before it had seen all.
-        raise(&mut self.before, &mut self.next);
+        for (name, rows) in self.next.drain() {
+            self.known.entry(name).or_default().raise(rows);
+        }
     }
 
     /// It found a row of a pod that is not there, or cannot have it.
     pub fn note(&mut self, podref: &str, interface: Option<&str>) {
         let count = self.next.entry(hash_of(podref)).or_default();
-        count.add(interface.and_then(InterfaceTag::of));
+        count.add(interface);
     }
 
     /// It has read every pool, a wait after the list. A name that has rows left is counted as before: what went may
     /// have gone by hand, or by the one DEL of several that was heard.
     pub fn end(&mut self) {
         let mut found = mem::take(&mut self.next);
-        self.doubt();
         for (name, rows) in &mut found {
-            rows.raise(self.before.get(name).copied().unwrap_or_default());
+            rows.raise(self.known.get(name).copied().unwrap_or_default());
         }
-        self.before = Names::default();
-        self.last = Some(found);
+        self.known = found;
+        self.is_complete = true;
     }
 
     /// There is another list: whoever bore a name before it is unknown again.
     pub fn doubt(&mut self) {
-        raise(&mut self.before, &mut self.last.take().unwrap_or_default());
+        self.is_complete = false;
     }
 
     /// Whether nobody who bore the name before the list can have left rows to a pod that is born
     /// now.
     pub fn is_first(&self, podref: &str) -> bool {
-        let names = self.last.as_ref();
-        names.is_some_and(|names| !names.contains_key(&hash_of(podref)))
+        self.is_complete && !self.known.contains_key(&hash_of(podref))
     }
 
     /// The rows of a name: the most that any of the last sweeps found.
     pub fn count(&self, podref: &str) -> RowCount {
         let name = hash_of(podref);
-        let sweeps = [&self.next, &self.before].into_iter().chain(&self.last);
-        let mut most = RowCount::default();
-        for found in sweeps.filter_map(|names| names.get(&name)) {
-            most.raise(*found);
-        }
+        let mut most = self.known.get(&name).copied().unwrap_or_default();
+        most.raise(self.next.get(&name).copied().unwrap_or_default());
         most
     }
 }

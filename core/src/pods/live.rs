@@ -1,17 +1,17 @@
 //! A pod that lives: its last state, and what the states before it told.
 
-use std::{net::IpAddr, num::NonZeroU32, sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use crate::{
     clearance::Living,
-    evidence::{Ended, Sandboxes, Trail, second_of},
+    evidence::{Ended, Sandboxes, Trail},
     networks::Status,
     pod::{Phase, PodState},
     time::Moment,
 };
 
-/// The second of what was so when the pod was seen for the first time. Nothing else is so early.
-const UNSEEN: NonZeroU32 = NonZeroU32::MIN;
+/// The moment of what was so when the pod was seen for the first time. Nothing else is so early.
+const UNSEEN: Moment = Moment::EPOCH;
 
 /// A pod that lives.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -33,15 +33,15 @@ pub struct Live {
     pub terminal_since: Option<Moment>,
     /// Whether that happened before our eyes.
     pub terminal_watched: bool,
-    /// In which second it was first seen being deleted; `UNSEEN` where the list that showed it first did so.
-    pub deleting_since: Option<NonZeroU32>,
+    /// When it was first seen being deleted; `UNSEEN` where the list that showed it first did so.
+    pub deleting_since: Option<Moment>,
     /// See [`Ended::stuck`].
     pub stuck: bool,
     /// The sandboxes that its rows were seen with.
     pub sandboxes: Sandboxes,
-    /// Of each of its addresses, whether the sweep has seen a row. Empty if the pod came or changed after the sweep
-    /// began: its rows may have come behind the sweep.
-    pub rows_seen: Box<[bool]>,
+    /// Of each of its first 32 addresses a bit: whether the sweep has yet to see a row. None is set if the pod came or
+    /// changed after the sweep began: its rows may have come behind the sweep.
+    pub lacks_rows: u32,
 }
 
 impl Live {
@@ -59,7 +59,7 @@ impl Live {
             deleting_since: None,
             stuck: false,
             sandboxes: Sandboxes::default(),
-            rows_seen: Box::default(),
+            lacks_rows: 0,
             state,
         };
         if !watched && live.state.deleting {
@@ -88,7 +88,7 @@ impl Live {
             ..next
         };
         self.is_seen = true;
-        self.rows_seen = Box::default();
+        self.lacks_rows = 0;
         self.note_state(watched, now);
     }
 
@@ -98,7 +98,7 @@ impl Live {
             self.running_since.get_or_insert(now);
         }
         if self.state.deleting {
-            self.deleting_since.get_or_insert(second_of(now));
+            self.deleting_since.get_or_insert(now);
         }
         if self.state.phase.is_terminal() && self.terminal_since.is_none() {
             self.terminal_since = Some(now);
@@ -108,25 +108,29 @@ impl Live {
 
     /// For how long it has been deleting by `now`, if it is: for ever where nobody saw since when.
     pub fn deleting_for(&self, now: Moment) -> Option<Duration> {
-        let second = self.deleting_since?;
-        if second == UNSEEN {
-            return Some(Duration::MAX);
-        }
-        let begun = Moment::new(Duration::from_secs(second.get().into()));
-        Some(now.since(begun))
+        self.deleting_since.map(|since| match since {
+            UNSEEN => Duration::MAX,
+            since => now.since(since),
+        })
     }
 
     /// A sweep begins.
     pub fn begin_sweep(&mut self) {
-        self.rows_seen = vec![false; self.state.status.addresses().len()].into();
+        let places = 0..self.state.status.addresses().len();
+        self.lacks_rows = places.fold(0, |all, place| all | bit(place));
     }
 
     /// The sweep saw a row of this address.
     pub fn note_row(&mut self, address: IpAddr) {
-        let addresses = self.state.status.addresses().iter();
-        for (seen, own) in self.rows_seen.iter_mut().zip(addresses) {
-            *seen |= *own == address;
+        let addresses = self.state.status.addresses().iter().enumerate();
+        for (place, _) in addresses.filter(|(_, own)| **own == address) {
+            self.lacks_rows &= !bit(place);
         }
+    }
+
+    /// Whether the sweep was to see a row of the address at this place, and did not.
+    pub fn lacks_row(&self, place: usize) -> bool {
+        self.lacks_rows & bit(place) != 0
     }
 
     /// The facts about it while it lives.
@@ -157,4 +161,12 @@ impl Live {
             last: self.state,
         }
     }
+}
+
+/// The bit of the address at this place, if it has one.
+fn bit(place: usize) -> u32 {
+    let place = u32::try_from(place).ok();
+    place
+        .and_then(|place| 1_u32.checked_shl(place))
+        .unwrap_or(0)
 }

@@ -20,7 +20,7 @@ pub(super) fn state(pod: PodBuilder) -> PodState {
 
 pub(super) fn state_of(pod: &serde_json::Value) -> PodState {
     let text = pod.to_string();
-    let pod: Wire<'_> = serde_json::from_str(&text).unwrap();
+    let pod: Wire = serde_json::from_str(&text).unwrap();
     pod.state().unwrap()
 }
 

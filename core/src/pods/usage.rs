@@ -54,8 +54,8 @@ impl Usage {
                     continue;
                 }
                 used.push(number);
-                let lacks = pod.rows_seen.get(place) == Some(&false);
-                unallocated += usize::from(lacks && is_swept(domain.network, address));
+                let lacks = pod.lacks_row(place) && is_swept(domain.network, address);
+                unallocated += usize::from(lacks);
             }
         }
         used.sort_unstable();

@@ -6,21 +6,6 @@ use foldhash::quality::FixedState;
 
 use super::Row;
 
-/// An interface of a pod, by its name in few bytes. Two of one pod are not taken for one: that would take two names of
-/// it with one hash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct InterfaceTag(NonZeroU32);
-
-impl InterfaceTag {
-    /// The tag of a name; `None` of no name, which rows from before whereabouts 0.8 have.
-    pub fn of(name: &str) -> Option<Self> {
-        let half = FixedState::default().hash_one(name) >> u32::BITS;
-        let tag = u32::try_from(half).ok().and_then(NonZeroU32::new);
-        let tag = tag.unwrap_or(NonZeroU32::MIN);
-        (!name.is_empty()).then_some(Self(tag))
-    }
-}
-
 /// So many interfaces of a pod are told from each other. More than a kubelet gets through in any case that matters.
 const TOLD_APART: usize = 5;
 
@@ -28,36 +13,39 @@ const TOLD_APART: usize = 5;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RowCount {
     rows: u32,
-    /// The first interfaces of these rows.
-    interfaces: [Option<InterfaceTag>; TOLD_APART],
+    /// The first interfaces of these rows, by hashes of their names: counts are kept by the thousand.
+    interfaces: [Option<NonZeroU32>; TOLD_APART],
     /// Rows of no name, and of interfaces for which there was no place: each may be of one of its own.
     others: u32,
 }
 
 impl RowCount {
-    /// There is another row, of this interface.
-    pub fn add(&mut self, interface: Option<InterfaceTag>) {
+    /// There is another row, of this interface. Rows from before whereabouts 0.8 have none.
+    pub fn add(&mut self, interface: Option<&str>) {
         self.rows = self.rows.saturating_add(1);
-        if !interface.is_some_and(|tag| self.has(tag)) {
-            self.others = self.others.saturating_add(1);
-        }
+        let name = interface.filter(|name| !name.is_empty());
+        self.add_interface(name.map(|name| {
+            let half = FixedState::default().hash_one(name) >> u32::BITS;
+            let hash = u32::try_from(half).ok().and_then(NonZeroU32::new);
+            hash.unwrap_or(NonZeroU32::MIN)
+        }));
     }
 
-    /// Whether this interface is one of those that are told from each other; it is from now on, if there is a place.
-    fn has(&mut self, tag: InterfaceTag) -> bool {
+    fn add_interface(&mut self, hash: Option<NonZeroU32>) {
         let mut places = self.interfaces.iter_mut();
-        let place = places.find(|place| place.is_none_or(|known| known == tag));
-        place.map(|place| *place = Some(tag)).is_some()
+        let place = places.find(|place| hash.is_some() && (place.is_none() || **place == hash));
+        match place {
+            Some(place) => *place = hash,
+            None => self.others = self.others.saturating_add(1),
+        }
     }
 
     /// Takes another count in that was made at another time.
     pub fn raise(&mut self, other: Self) {
         self.rows = self.rows.max(other.rows);
         self.others = self.others.max(other.others);
-        for tag in other.interfaces.into_iter().flatten() {
-            if !self.has(tag) {
-                self.others = self.others.saturating_add(1);
-            }
+        for hash in other.interfaces.into_iter().flatten() {
+            self.add_interface(Some(hash));
         }
     }
 
@@ -79,8 +67,7 @@ impl RowCount {
                 .content()
                 .is_ok_and(|row| row.resource_claim().is_some());
             if !is_of_claim && let Some(podref) = row.podref_text() {
-                let interface = row.interface_text().and_then(InterfaceTag::of);
-                all.entry(podref).or_default().add(interface);
+                all.entry(podref).or_default().add(row.interface_text());
             }
         }
         all
@@ -95,8 +82,9 @@ mod tests {
 
     fn count(interfaces: &[&str]) -> RowCount {
         let mut count = RowCount::default();
-        let tags = interfaces.iter().map(|name| InterfaceTag::of(name));
-        tags.for_each(|tag| count.add(tag));
+        for name in interfaces {
+            count.add(Some(name));
+        }
         count
     }
 

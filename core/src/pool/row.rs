@@ -3,7 +3,7 @@
 //! A row is kept exactly as stored, because the patch that removes it tests the whole of it. A row
 //! that cannot be read is a row all the same: it gets a verdict (Unknown) and is never touched.
 
-use std::{net::IpAddr, ops::Deref};
+use std::{collections::BTreeMap, net::IpAddr};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -147,9 +147,8 @@ impl Row {
 
 impl Unreadable {
     /// The first of the fields that are not known, if there are some.
-    pub(crate) fn of_fields<K: Deref<Target = str>>(others: &[(K, Value)]) -> Option<Self> {
-        let (name, value) = others.first()?;
-        let name: &str = name;
+    pub(crate) fn of_fields(others: &BTreeMap<String, Value>) -> Option<Self> {
+        let (name, value) = others.first_key_value()?;
         let claim = value.as_str().filter(|claim| !claim.is_empty());
         Some(match claim {
             Some(claim) if name == "ipamclaimref" && others.len() == 1 => {
@@ -175,7 +174,7 @@ impl RowContent {
         claims: bool,
     ) -> Result<Self, Unreadable> {
         let row = RowText::deserialize(stored).map_err(|_| Unreadable::Shape)?;
-        if let Some(reason) = Unreadable::of_fields(&row.others.0) {
+        if let Some(reason) = Unreadable::of_fields(&row.others) {
             return Err(reason);
         }
         let podref = row.podref.and_then(|podref| podref.parse().ok());

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-use crate::text::{Members, Text, not_null};
+use crate::text::{Text, not_null};
 
 #[derive(Deserialize)]
 pub(super) struct PoolText<'a> {
@@ -36,7 +36,7 @@ pub(super) struct Manager {
 pub(super) struct Spec<'a> {
     pub(super) range: Option<String>,
     #[serde(borrow)]
-    pub(super) allocations: Option<Members<Text<'a>, &'a RawValue>>,
+    pub(super) allocations: Option<BTreeMap<Text<'a>, &'a RawValue>>,
 }
 
 #[derive(Deserialize)]
@@ -57,7 +57,7 @@ pub(super) struct RowText<'t> {
     pub(super) ifname: Option<Text<'t>>,
     /// Fields that are not known may say whom the row belongs to. So whatever has one is never touched.
     #[serde(flatten)]
-    pub(super) others: Members<Text<'t>, Value>,
+    pub(super) others: BTreeMap<String, Value>,
 }
 
 /// Podref, id and interface of a row, whatever they are worth.

@@ -154,7 +154,7 @@ impl Context {
             };
             if is_whole {
                 let pods = &mut evidence.pods;
-                let wait = self.config.policy.unknown_wait(pods.longest_grace(), 1);
+                let wait = self.config.policy.wait_of(None, pods.longest_grace(), 1);
                 pods.end_sweep(begun, wait);
             }
         }

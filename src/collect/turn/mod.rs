@@ -47,7 +47,7 @@ pub async fn work(context: &Arc<Context>, batch: Batch, answers: &mpsc::Unbounde
     let pool = batch.pool.clone();
     let mut turn = Turn::new(context, &pool, batch);
     // The outcome of all that have rows, beside their own.
-    let all = turn.free_rows().await.err().unwrap_or(Outcome::Done);
+    let all = turn.free_rows().await.err().unwrap_or_default();
     turn.report_freed();
     let tell = |answer| {
         // Nobody listens any more when we are shutting down.
@@ -129,13 +129,13 @@ impl<'t> Turn<'t> {
     async fn free_rows(&mut self) -> Result<(), Outcome> {
         for _ in 0..MAX_ROUNDS {
             if self.context.stop.is_cancelled() {
-                return Err(Outcome::Postponed(Duration::ZERO));
+                return Err(Outcome::postponed(Duration::ZERO));
             }
             self.outcomes.clear();
             // While we are refused, all come back at one moment, and one of them tries.
             let wait = self.context.gate.wait();
             if !wait.is_zero() {
-                return Err(Outcome::Postponed(wait));
+                return Err(Outcome::postponed(wait));
             }
             let Some(observed) = self.observe().await? else {
                 self.freed.extend(self.batch.confirm_all());
@@ -161,7 +161,7 @@ impl<'t> Turn<'t> {
             let ticket = observed.begin_proof();
             let proof = self.context.prove(ticket, &due, has_claims).await;
             if self.context.stop.is_cancelled() {
-                return Err(Outcome::Postponed(Duration::ZERO));
+                return Err(Outcome::postponed(Duration::ZERO));
             }
             let mut known = self.known(&observed);
             known.retain(|podref, _| due.contains_key(podref));
@@ -181,14 +181,14 @@ impl<'t> Turn<'t> {
             if !self.context.gate.leads() {
                 self.stands_by = true;
                 // It waits first; what it found is old then.
-                return Err(Outcome::Postponed(Duration::ZERO));
+                return Err(Outcome::postponed(Duration::ZERO));
             }
             if let Some(until) = self.context.gate.backs_off_until(&self.right()) {
                 return Err(Outcome::not_before(until));
             }
             // A proof from the time before is worth nothing.
             if self.context.history.epoch() != self.epoch {
-                return Err(Outcome::Postponed(Duration::ZERO));
+                return Err(Outcome::postponed(Duration::ZERO));
             }
             let patch = FreePatch::new(&proof, releases);
             let context = self.context;
@@ -229,7 +229,7 @@ impl<'t> Turn<'t> {
         }
         let observed = self.context.observe_in_turn(self.key, &self.podrefs);
         let Some((observed, took)) = self.context.stop.run_until_cancelled(observed).await else {
-            return Err(Outcome::Postponed(Duration::ZERO));
+            return Err(Outcome::postponed(Duration::ZERO));
         };
         self.took(took, observed.as_ref().err());
         match observed {
@@ -369,7 +369,7 @@ impl<'t> Turn<'t> {
         if wait.is_zero() {
             Outcome::retry(reason, at_least)
         } else {
-            Outcome::Postponed(wait)
+            Outcome::postponed(wait)
         }
     }
 
@@ -378,7 +378,7 @@ impl<'t> Turn<'t> {
         let owners: HashSet<_> = self.sandboxes.keys().map(|(owner, _)| owner).collect();
         let outcome = |podref: &PodRef| {
             let own = self.outcomes.get(podref).cloned();
-            let own = own.unwrap_or(Outcome::Done);
+            let own = own.unwrap_or_default();
             // The turn failed with the rows of others.
             if self.is_observed && !owners.contains(podref) {
                 return own;
@@ -399,7 +399,7 @@ impl<'t> Turn<'t> {
     }
 
     fn outcome(&mut self, podref: &PodRef, outcome: Outcome) {
-        let all = self.outcomes.remove(podref).unwrap_or(Outcome::Done);
+        let all = self.outcomes.remove(podref).unwrap_or_default();
         self.outcomes.insert(podref.clone(), all.and(outcome));
     }
 }

@@ -13,7 +13,7 @@ use ipgc_core::{
     judge::{Verdict, judge_orphan, reports_more},
     names::split,
     podref::PodRef,
-    pool::{InterfaceTag, RowContent, RowCount},
+    pool::{RowContent, RowCount},
     proof::Presence,
     reservation::Reservation,
     work::Wanted,
@@ -76,7 +76,7 @@ impl Turn<'_> {
         let wait = gate.wait();
         if stood_by || !wait.is_zero() {
             for wanted in wanted {
-                self.outcome(&wanted.row.podref, Outcome::Postponed(wait));
+                self.outcome(&wanted.row.podref, Outcome::postponed(wait));
             }
             return;
         }
@@ -88,7 +88,7 @@ impl Turn<'_> {
         let (mut failed, mut waiting) = (BTreeSet::new(), HashSet::new());
         for (podref, left) in outcome.left {
             match left {
-                Left::Postponed(wait) => self.outcome(&podref, Outcome::Postponed(wait)),
+                Left::Postponed(wait) => self.outcome(&podref, Outcome::postponed(wait)),
                 Left::Kept(_, again) => {
                     // Otherwise a sweep finds it again.
                     let Some(again) = again else { continue };
@@ -212,7 +212,7 @@ impl Turn<'_> {
         };
         let Some(found) = self.context.stop.run_until_cancelled(look).await else {
             for wanted in std::mem::take(wanted) {
-                self.outcome(&wanted.row.podref, Outcome::Postponed(Duration::ZERO));
+                self.outcome(&wanted.row.podref, Outcome::postponed(Duration::ZERO));
             }
             return;
         };
@@ -263,7 +263,7 @@ impl Turn<'_> {
         // A sweep finds it again if it is alone.
         let sighting = self.context.evidence().recall_reservation(found, now)?;
         let mut here = RowCount::default();
-        here.add(found.interface.as_deref().and_then(InterfaceTag::of));
+        here.add(found.interface.as_deref());
         let known = self.context.known(podref, self.batch.ends(podref), here);
         let policy = &self.context.config.policy;
         let row = found.as_row(address).ok()?;
@@ -302,7 +302,7 @@ impl Turn<'_> {
             let acknowledged = self.pool.as_ref().and_then(|it| it.acknowledged);
             let since = sighting.first;
             let evidence = self.context.evidence();
-            let stopped = evidence.check_breaker_since(since, acknowledged, &stale.clearance, now);
+            let stopped = evidence.check_breaker(since, acknowledged, &stale.clearance, now);
             drop(evidence);
             if let Err(open) = stopped {
                 self.stopped(podref, &found.name, open, now);

@@ -137,7 +137,7 @@ impl Turn<'_> {
                 (None, known) => known.is_none(),
             };
             if is_as_before {
-                evidence.read_node(&name, read, &context.config.policy, now);
+                evidence.nodes.read(&name, read, now);
             }
         }
         Ok(())
@@ -180,7 +180,10 @@ impl Turn<'_> {
                 Ok(release) => {
                     let clearance = &release.stale().clearance;
                     let evidence = self.context.evidence();
-                    let checked = evidence.check_breaker(observed, row, clearance, now);
+                    let seen = evidence.first_seen.get(observed.uid(), row);
+                    let since = seen.map_or(now, |seen| seen.first);
+                    let acknowledged = observed.acknowledged;
+                    let checked = evidence.check_breaker(since, acknowledged, clearance, now);
                     drop(evidence);
                     match checked {
                         Ok(()) => releases.push(release),
