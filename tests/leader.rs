@@ -295,20 +295,6 @@ async fn a_standby_is_ready_again_after_a_refused_read() {
     assert_eq!(b.vitals.not_ready(), [""; 0]);
 }
 
-/// The account may use the Lease, but its namespace is missing, say.
-#[tokio::test(start_paused = true)]
-async fn who_never_saw_the_lease_is_not_ready() {
-    let server = server();
-    let missing = server.on(Match::create("leases")).fail(404);
-    let a = copy(&server, "a").await;
-    seconds(30).await;
-    let said = a.vitals.not_ready();
-    assert!(said[0].contains("Lease"), "{said:?}");
-    missing.remove();
-    seconds(10).await;
-    assert!(a.vitals.not_ready().is_empty() && a.vitals.is_leader());
-}
-
 /// It is deleted with all that is in it, while the copy leads.
 #[tokio::test(start_paused = true)]
 async fn a_namespace_of_the_lease_that_goes_is_told_each_minute_and_nobody_is_ready() {

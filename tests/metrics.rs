@@ -225,21 +225,6 @@ async fn what_was_not_read_is_not_taken_for_missing() {
     assert_eq!(scrape.rows("live"), Some(2.0), "the other pool is");
 }
 
-/// Nobody knows the addresses of its rows.
-#[tokio::test(start_paused = true)]
-async fn a_pool_without_a_range_may_have_any_row() {
-    let server = crowded();
-    let mut pool = fixtures::pool(NS, "10.1.0.0/24").build();
-    pool["spec"]["range"] = "10.1.0.0".into();
-    server.put(pool);
-    let bench = Bench::start(server).await;
-    seconds(10).await;
-    let scrape = scraped(&bench);
-    assert_eq!(scrape.get("ipgc_duplicates"), Some(1.0));
-    assert_eq!(scrape.get("ipgc_in_use_unallocated"), None);
-    assert_eq!(scrape.get("ipgc_pools_unreadable"), Some(1.0));
-}
-
 /// An address that one definition excludes, another one may give out. An address that all exclude, no pod gets.
 #[tokio::test(start_paused = true)]
 async fn the_size_of_a_pool_is_what_is_given_out_of_it() {

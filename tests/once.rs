@@ -201,19 +201,25 @@ async fn a_dry_run_that_finds_a_reservation_alone_is_not_clear() {
     );
 }
 
-/// After the wait marks are ended, and none is begun.
-#[tokio::test(start_paused = true)]
-async fn nothing_is_begun_after_the_wait() {
+/// One row leaked, one is in use, and the pod of one is forced away after so many seconds.
+fn late(after: u64) -> (Server, Beat) {
     let server = server();
-    let _beat = live_node(&server, "node-1");
+    let beat = live_node(&server, "node-1");
     put_pool(&server, &[(1, "gone"), (2, "alive"), (3, "late")]);
     run_pod(&server, "alive", 2);
     run_pod(&server, "late", 3);
-    let other = server.clone();
+    let kubelet = Kubelet::new(&server);
     tokio::spawn(async move {
-        seconds(90).await;
-        Kubelet::new(&other).force_delete(NS, "late");
+        seconds(after).await;
+        kubelet.force_delete(NS, "late");
     });
+    (server, beat)
+}
+
+/// After the wait marks are ended, and none is begun.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_begun_after_the_wait() {
+    let (server, _beat) = late(90);
     let (summary, _) = run(&server, seldom(), Duration::from_secs(W + 30)).await;
     let summary = summary.unwrap();
     assert_eq!(summary.marked, 0, "{summary}");
@@ -260,17 +266,8 @@ async fn a_row_that_was_not_removed_leaves_no_mark() {
 /// Something else was begun in time, and is waited for. The pod is there and does not use the address of its reservation.
 #[tokio::test(start_paused = true)]
 async fn no_reservation_alone_is_marked_after_the_wait() {
-    let server = server();
-    let _beat = live_node(&server, "node-1");
-    put_pool(&server, &[(1, "gone"), (2, "alive"), (3, "late")]);
-    run_pod(&server, "alive", 2);
-    run_pod(&server, "late", 3);
+    let (server, _beat) = late(275);
     reserve(&server, "10.0.0.9", "alive");
-    let other = server.clone();
-    tokio::spawn(async move {
-        seconds(275).await;
-        Kubelet::new(&other).force_delete(NS, "late");
-    });
     let (summary, _) = run(&server, seldom(), Duration::from_secs(275 + W + 50)).await;
     let summary = summary.unwrap();
     assert_eq!(rows(&server, POOL), ["2"], "begun in time");

@@ -115,14 +115,6 @@ fn a_pod_that_nobody_asked_about_is_not_absent() {
 
 // Rules 5, 7 and 9
 
-#[test]
-fn a_pod_that_is_there_holds_its_rows_even_when_nothing_more_was_read() {
-    assert_held(
-        &verdict(&pool_with("5"), &Presence::Present(None), &[good_end()]),
-        Held::Present,
-    );
-}
-
 #[rstest]
 #[case::reported(Phase::Running, false, status(&[("net1", &["10.0.0.5"])]), Held::Reported)]
 #[case::on_another_interface(Phase::Running, false, status(&[("net9", &["10.0.0.5"])]), Held::Reported)]

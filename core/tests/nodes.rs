@@ -4,7 +4,6 @@
 #![allow(clippy::unnecessary_wraps)]
 
 use ipgc_core::node::SILENCE;
-use proptest::collection::vec;
 
 use crate::common::prelude::*;
 
@@ -352,61 +351,4 @@ fn a_kubelet_that_died_while_its_wait_ended_is_no_evidence_however_late_the_answ
         assert!(blocked(asked), "asked for at {asked}");
     }
     assert!(!blocked(320));
-}
-
-// The rest
-
-#[test]
-fn nodes_that_are_gone_for_long_are_forgotten() {
-    let mut nodes = nodes_with(&[("a", node_state()), ("b", node_state())]);
-    nodes.remove("a", at(100));
-    nodes.forget(secs(50), at(149));
-    assert!(nodes.get("a").is_some());
-    nodes.forget(secs(50), at(150));
-    assert!(nodes.get("a").is_none());
-    assert!(nodes.get("b").is_some());
-}
-
-#[test]
-fn a_pulse_tells_existence_fences_and_work() {
-    let mut nodes = worked(0, 100, 100);
-    for (name, state) in [("b", fenced()), ("c", not_ready()), ("d", node_state())] {
-        nodes.apply(name, state, at(50));
-    }
-    nodes.remove("d", at(60));
-    let beating = nodes.pulse(at(100));
-    let of = |name: &str| {
-        let pulse = beating[name];
-        (pulse.exists, pulse.fenced, pulse.alive_since)
-    };
-    assert_eq!(of("a"), (true, false, Some(at(10))));
-    assert_eq!(of("b"), (true, true, None));
-    assert_eq!(of("c"), (true, false, None));
-    assert_eq!(of("d"), (false, false, None));
-    let existing: Vec<_> = nodes.existing().map(|(name, _)| name).collect();
-    assert_eq!(existing, ["a", "b", "c"]);
-    assert_ne!(beating, nodes.pulse(at(161)));
-}
-
-proptest! {
-    #[test]
-    fn the_nodes_at_the_end_of_a_name_are_those_that_it_ends_with(
-        names in vec("[ab-]{0,3}", 0..8),
-        gone in vec(any::<bool>(), 8),
-        name in "[ab-]{0,8}",
-    ) {
-        let mut nodes = Nodes::default();
-        for (name, gone) in names.iter().zip(gone) {
-            nodes.apply(name, node_state(), at(0));
-            if gone {
-                nodes.remove(name, at(1));
-            }
-        }
-        let is_own = |node: &&str| {
-            let rest = name.strip_suffix(node);
-            rest.is_some_and(|rest| rest.ends_with('-'))
-        };
-        let plain: Vec<_> = nodes.existing().map(|(name, _)| name).filter(is_own).collect();
-        prop_assert_eq!(nodes.ending(&name), plain);
-    }
 }
