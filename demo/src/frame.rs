@@ -5,9 +5,10 @@
 use std::time::Duration;
 
 use ipgc::core::evidence::Policy;
+use testkit::{Request, Verb};
 
 use crate::{
-    ledger::Entry,
+    ledger::{target, terms},
     print::{Cell, Paper, Table, Tone},
     stage::{COOLDOWN, Stage, long_wait},
 };
@@ -112,7 +113,7 @@ pub fn sum_up(stage: &Stage, paper: Paper, outcomes: &[Outcome<'_>]) {
     for resource in resources {
         let of_it = counts.iter().filter(|((name, _), _)| name == resource);
         let words: Vec<_> = of_it
-            .map(|((_, verb), count)| format!("{count} {verb}"))
+            .map(|((_, verb), count)| format!("{count} {}", in_capitals(*verb)))
             .collect();
         table.row([format!("  {resource}").into(), words.join(", ").into()]);
     }
@@ -135,34 +136,39 @@ pub fn sum_up(stage: &Stage, paper: Paper, outcomes: &[Outcome<'_>]) {
 }
 
 /// Requests, with what each was for, or on what terms it wrote.
-pub fn requests(entries: &[Entry]) -> Table {
+pub fn requests(entries: &[Request]) -> Table {
     let mut table = Table::new(&["  REQUEST", "TARGET", "ANSWER", ""]);
     let mut is_claimed = false;
     for entry in entries {
+        let terms = terms(entry);
         let purpose = match (entry.verb, entry.resource.as_str()) {
             // No sweep has seen the pool yet, so its range may overlap another's.
-            ("LIST", "ippools") if is_claimed => "does a row hold it in any pool?",
-            ("LIST", "ippools") => "find the pool",
-            ("GET", "ippools") => "observe its rows",
-            ("LIST", "nodeslicepools" | "overlappingrangeipreservations") => "sweep",
-            ("GET", "pods") => "is the pod there?",
-            ("GET", "overlappingrangeipreservations") => "find the reservation",
-            ("POST", "events") => "tell",
-            _ => entry.terms.as_str(),
+            (Verb::List, "ippools") if is_claimed => "does a row hold it in any pool?",
+            (Verb::List, "ippools") => "find the pool",
+            (Verb::Get, "ippools") => "observe its rows",
+            (Verb::List, "nodeslicepools" | "overlappingrangeipreservations") => "sweep",
+            (Verb::Get, "pods") => "is the pod there?",
+            (Verb::Get, "overlappingrangeipreservations") => "find the reservation",
+            (Verb::Create, "events") => "tell",
+            _ => terms.as_str(),
         };
         is_claimed |=
-            (entry.verb, entry.resource.as_str()) == ("PATCH", "overlappingrangeipreservations");
+            entry.verb == Verb::Patch && entry.resource == "overlappingrangeipreservations";
         let status = entry
             .status
             .map_or("none".to_owned(), |status| status.to_string());
         table.row([
-            format!("  {}", entry.verb).into(),
-            entry.target().into(),
+            format!("  {}", in_capitals(entry.verb)).into(),
+            target(entry).into(),
             status.into(),
             Cell::new(Tone::Faint, purpose),
         ]);
     }
     table
+}
+
+fn in_capitals(verb: Verb) -> String {
+    verb.as_str().to_uppercase()
 }
 
 /// `1.5 s`, `4 s`, `3.5 min`.

@@ -9,31 +9,15 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use http::{Method, Request, Response};
+use http::{Method, Response};
 use http_body_util::BodyExt;
 use kube::{
     Client,
     client::{Body, ClientBuilder},
 };
 use serde::Deserialize;
+use testkit::{Request, Verb};
 use tower::{BoxError, service_fn};
-
-/// One request of ipgc.
-#[derive(Clone, Debug)]
-pub struct Entry {
-    /// `GET`, `LIST`, `WATCH`, `POST`, `PATCH`, `PUT`, `DELETE`.
-    pub verb: &'static str,
-    /// Plural of the kind.
-    pub resource: String,
-    /// Where it is; empty for a request to all namespaces.
-    pub namespace: String,
-    /// Its name; empty where the request names none.
-    pub name: String,
-    /// On what terms it writes: the operations of a JSON Patch, or the preconditions of a DELETE.
-    pub terms: String,
-    /// The answer's HTTP status; none while there is no answer.
-    pub status: Option<u16>,
-}
 
 /// All requests of ipgc, in their order.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +25,7 @@ pub struct Ledger(Arc<Mutex<Book>>);
 
 #[derive(Debug, Default)]
 struct Book {
-    entries: Vec<Entry>,
+    entries: Vec<Request>,
     refused: usize,
 }
 
@@ -51,7 +35,7 @@ impl Ledger {
     pub fn client(&self, client: Client, namespace: &str) -> Client {
         let inside = format!("/namespaces/{namespace}/");
         let ledger = self.clone();
-        let send = service_fn(move |request: Request<Body>| {
+        let send = service_fn(move |request: http::Request<Body>| {
             let (client, ledger) = (client.clone(), ledger.clone());
             let reads = request.method() == Method::GET;
             let allowed = reads || request.uri().path().contains(&inside);
@@ -70,18 +54,12 @@ impl Ledger {
     async fn send(
         &self,
         client: Client,
-        request: Request<Body>,
+        request: http::Request<Body>,
     ) -> Result<Response<Body>, BoxError> {
-        let mut entry = Entry::of(&request);
-        let read_terms = match *request.method() {
-            Method::PATCH => operations,
-            Method::DELETE => preconditions,
-            _ => |_: &[u8]| String::new(),
-        };
         let (parts, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
-        entry.terms = read_terms(&body);
-        let request = Request::from_parts(parts, Body::from(body));
+        let entry = Request::parse(&parts, body.clone(), "ipgc".into());
+        let request = http::Request::from_parts(parts, Body::from(body));
         let number = {
             let mut book = self.book();
             book.entries.push(entry);
@@ -98,12 +76,12 @@ impl Ledger {
     }
 
     /// The requests since there were `mark` of them.
-    pub fn since(&self, mark: usize) -> Vec<Entry> {
+    pub fn since(&self, mark: usize) -> Vec<Request> {
         self.book().entries.get(mark..).unwrap_or_default().to_vec()
     }
 
     /// How many requests of each verb and resource there were.
-    pub fn counts(&self) -> BTreeMap<(String, &'static str), usize> {
+    pub fn counts(&self) -> BTreeMap<(String, Verb), usize> {
         let mut counts = BTreeMap::new();
         for entry in &self.book().entries {
             *counts
@@ -123,53 +101,21 @@ impl Ledger {
     }
 }
 
-impl Entry {
-    fn of(request: &Request<Body>) -> Self {
-        let mut parts = request.uri().path().split('/').skip(1);
-        // `/api/<version>/…` or `/apis/<group>/<version>/…`
-        let groups = if parts.next() == Some("api") { 1 } else { 2 };
-        let mut parts = parts.skip(groups).peekable();
-        let mut namespace = "";
-        if parts.next_if_eq(&"namespaces").is_some() {
-            namespace = parts.next().unwrap_or_default();
-        }
-        let resource = parts.next().unwrap_or_default();
-        let name = parts.next().unwrap_or_default();
-        let query = request.uri().query().unwrap_or_default();
-        let watches = query
-            .split('&')
-            .any(|p| matches!(p, "watch=true" | "watch=1"));
-        Self {
-            verb: match *request.method() {
-                Method::GET if watches => "WATCH",
-                Method::GET if name.is_empty() => "LIST",
-                Method::GET => "GET",
-                Method::POST => "POST",
-                Method::PATCH => "PATCH",
-                Method::PUT => "PUT",
-                Method::DELETE => "DELETE",
-                _ => "OTHER",
-            },
-            resource: resource.to_owned(),
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-            terms: String::new(),
-            status: None,
-        }
+/// On what terms a request writes: the operations of a JSON Patch, or the preconditions of a DELETE.
+pub fn terms(request: &Request) -> String {
+    match request.verb {
+        Verb::Patch => operations(&request.body),
+        Verb::Delete => preconditions(&request.body),
+        _ => String::new(),
     }
+}
 
-    /// Whether this is such a request, and has its answer.
-    pub fn is_answered(&self, verb: &str, resource: &str, name: &str) -> bool {
-        self.status.is_some() && self.verb == verb && self.resource == resource && self.name == name
+/// `resource` or `resource/name`.
+pub fn target(request: &Request) -> String {
+    if request.name.is_empty() {
+        return request.resource.clone();
     }
-
-    /// `resource` or `resource/name`.
-    pub fn target(&self) -> String {
-        if self.name.is_empty() {
-            return self.resource.clone();
-        }
-        format!("{}/{}", self.resource, self.name)
-    }
+    format!("{}/{}", request.resource, request.name)
 }
 
 /// `test uid, row 2; remove row 2`: what the operations of a JSON Patch do.
@@ -183,7 +129,7 @@ fn operations(patch: &[u8]) -> String {
     let words: Vec<_> = operations
         .chunk_by(|a, b| a.op == b.op)
         .map(|same| {
-            let mut targets: Vec<_> = same.iter().map(|o| target(&o.path)).collect();
+            let mut targets: Vec<_> = same.iter().map(|o| part(&o.path)).collect();
             targets.dedup();
             format!("{} {}", same[0].op, targets.join(", "))
         })
@@ -192,7 +138,7 @@ fn operations(patch: &[u8]) -> String {
 }
 
 /// `row 2` for the row with that key, else the last part of the path.
-fn target(path: &str) -> String {
+fn part(path: &str) -> String {
     match path.split('/').collect::<Vec<_>>()[..] {
         ["", "spec", "allocations", key] => format!("row {key}"),
         ["", "metadata", "annotations", ..] => "annotation".to_owned(),

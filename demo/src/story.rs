@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ipgc::core::evidence::Policy;
 use jiff::Timestamp;
+use testkit::Verb;
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -208,7 +209,7 @@ impl Story<'_> {
             let entries = stage.ledger.since(mark);
             entries
                 .into_iter()
-                .find(|entry| entry.is_answered("GET", "pods", RETURNS))
+                .find(|it| it.verb == Verb::Get && it.name == RETURNS && it.status.is_some())
         };
         let give_up = end + COOLDOWN + Duration::from_secs(2);
         while looked().is_none() && Instant::now() < give_up {

@@ -132,7 +132,8 @@ impl Request {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    pub(crate) fn parse(parts: &Parts, body: Bytes, client: Arc<str>) -> Self {
+    /// Reads the head of a request.
+    pub fn parse(parts: &Parts, body: Bytes, client: Arc<str>) -> Self {
         let mut request = Self {
             number: 0,
             client,
