@@ -174,7 +174,7 @@ async fn work(
     let mut sweeps = running.vitals.sweeps.subscribe();
     let surveyed = async {
         outlook.wait_for(|it| it.is_surveyed).await.ok()?;
-        let first = sweeps.wait_for(|it| it.swept.is_some()).await.ok()?;
+        let first = sweeps.wait_for(|it| it.ended_at.is_some()).await.ok()?;
         Some(Arc::clone(&first.report))
     };
     *survey = timeout(SURVEY, surveyed).await.ok().flatten();

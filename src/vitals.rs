@@ -143,7 +143,7 @@ impl Vitals {
     /// same.
     pub fn report(&self) -> Option<Arc<SweepReport>> {
         let sweeps = self.sweeps.borrow();
-        (sweeps.swept.is_some() && self.is_leader()).then(|| Arc::clone(&sweeps.report))
+        (sweeps.ended_at.is_some() && self.is_leader()).then(|| Arc::clone(&sweeps.report))
     }
 }
 
@@ -191,7 +191,7 @@ mod tests {
     async fn what_sweeps_found_is_shown_after_the_first_one() {
         let vitals = vitals();
         assert!(vitals.is_leader() && vitals.report().is_none());
-        let swept = |health: &mut SweepHealth| health.swept = Some(Moment::EPOCH);
+        let swept = |health: &mut SweepHealth| health.ended_at = Some(wall());
         vitals.sweeps.send_modify(swept);
         assert!(vitals.report().is_some());
     }

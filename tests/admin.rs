@@ -136,7 +136,7 @@ async fn metrics_are_openmetrics() {
     let collector = collector(&server);
     let admin = admin(&collector).await;
     let running = Alive(Some(collector.start()));
-    while running.vitals.sweeps.borrow().swept.is_none() {
+    while running.vitals.sweeps.borrow().ended_at.is_none() {
         sleep(Duration::from_millis(20)).await;
     }
     let answer = ask(admin.address(), "GET", "/metrics").await;

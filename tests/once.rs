@@ -176,7 +176,7 @@ async fn a_run_that_is_ended_in_its_first_turn_is_not_clear() {
     let vitals = running.vitals.clone();
     let stop = async move {
         let mut sweeps = vitals.sweeps.subscribe();
-        sweeps.wait_for(|it| it.swept.is_some()).await.unwrap();
+        sweeps.wait_for(|it| it.ended_at.is_some()).await.unwrap();
         seconds(1).await;
     };
     let wait = Duration::from_hours(1);

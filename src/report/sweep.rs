@@ -14,9 +14,7 @@ use tracing::{info, warn};
 /// How the sweeps go.
 #[derive(Clone, Debug, Default)]
 pub struct SweepHealth {
-    /// When the last sweep that ended began.
-    pub swept: Option<Moment>,
-    /// When it ended, by the wall clock.
+    /// When the last sweep ended, by the wall clock.
     pub ended_at: Option<Timestamp>,
     /// The findings of the sweep.
     pub report: Arc<SweepReport>,

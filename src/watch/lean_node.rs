@@ -159,9 +159,4 @@ mod tests {
             }
         }
     }
-
-    #[test]
-    fn the_annotation_is_the_one_that_is_documented() {
-        assert_eq!(NO_SANDBOXES_ANNOTATION, "ipgc.dev/no-sandboxes");
-    }
 }

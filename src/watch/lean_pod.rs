@@ -45,7 +45,6 @@ mod tests {
     use std::time::Duration;
 
     use ipgc_core::pod::ContainerState;
-    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
@@ -121,40 +120,5 @@ mod tests {
         );
         assert!(named(owner("ReplicaSet", false)));
         assert!(named(owner("StatefulSet", true)));
-    }
-
-    fn any_json() -> impl Strategy<Value = serde_json::Value> {
-        let leaf = prop_oneof![
-            Just(serde_json::Value::Null),
-            any::<bool>().prop_map(Into::into),
-            any::<i64>().prop_map(Into::into),
-            "\\PC{0,12}".prop_map(Into::into),
-        ];
-        leaf.prop_recursive(3, 16, 4, |inner| {
-            prop_oneof![
-                proptest::collection::vec(inner.clone(), 0..4).prop_map(Into::into),
-                proptest::collection::hash_map("[a-z]{1,8}", inner, 0..4)
-                    .prop_map(|map| serde_json::Value::Object(map.into_iter().collect())),
-            ]
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn no_pod_panics(odd in any_json(), place in 0..8_usize) {
-            let mut pod = json!({
-                "metadata": {"name": "p", "namespace": "d", "uid": "u", "annotations": {}},
-                "spec": {"nodeName": "n"},
-                "status": {"phase": "Running", "containerStatuses": []}
-            });
-            let pointer = [
-                "/metadata/name", "/metadata/annotations", "/metadata/uid", "/spec",
-                "/spec/nodeName", "/status", "/status/phase", "/status/containerStatuses",
-            ][place];
-            *pod.pointer_mut(pointer).unwrap() = odd;
-            if let Ok(pod) = serde_json::from_value::<LeanPod>(pod) {
-                let _ = pod.into_state().map(|state| state.can_have_rows());
-            }
-        }
     }
 }

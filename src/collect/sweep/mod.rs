@@ -59,7 +59,6 @@ impl Context {
                     report.log(&before, begun, self.clock.now());
                     self.plan(Input::SweepEnded(begun)).await;
                     self.sweeps.send_replace(SweepHealth {
-                        swept: Some(begun),
                         ended_at: Some(wall()),
                         report: Arc::new(report),
                     });
