@@ -14,7 +14,6 @@
 //! | `found`, `unreported` | makes a finding of a verdict |
 //! | `definitions` | which definition leads to which pool |
 //! | `pods`, `pools` | findings about pods that live, and about whole pools |
-//! | `confirm` | drops findings that a second audit does not have |
 //! | [`explain`] | all that is known of one address, pod, pool or node |
 //! | [`changes`](mod@changes) | how the findings change from one look to the next |
 //! | [`filter`], [`table`], [`words`] | which findings are shown, and how |
@@ -25,7 +24,6 @@
 
 pub(crate) mod assess;
 pub mod changes;
-mod confirm;
 mod definitions;
 pub mod explain;
 pub mod filter;
@@ -43,6 +41,7 @@ pub mod words;
 
 use std::{
     cmp::{Ordering, Reverse},
+    collections::HashSet,
     net::IpAddr,
     sync::Arc,
 };
@@ -54,7 +53,6 @@ use ipgc_core::{
     node::NO_SANDBOXES_ANNOTATION,
 };
 
-pub use self::confirm::{confirm, wants_confirmation};
 pub(crate) use self::pools::unreferenced;
 use self::{
     assess::{Assessor, Item, Judged},
@@ -156,6 +154,40 @@ fn is_of_order(problem: Problem) -> bool {
         problem,
         Problem::InUseTwice | Problem::InUseUnallocated | Problem::ReservationMissing
     )
+}
+
+/// Whether a second look has to confirm a finding: what a pod reports was read after rows and reservations.
+fn is_surprising(finding: &Finding) -> bool {
+    // The own pod of a row or reservation that is held for another one is gone.
+    let is_held = finding.row.is_some() || finding.reservation.is_some();
+    is_of_order(finding.problem) && !(finding.problem == Problem::InUseTwice && is_held)
+}
+
+/// Whether a report has findings that want [`confirm`].
+pub fn wants_confirmation(report: &Report) -> bool {
+    report.findings.iter().any(is_surprising)
+}
+
+/// Drops the surprising findings that an audit of what was read again does not have: those of the same problem, the same
+/// address and one of its pods.
+pub fn confirm(report: &mut Report, again: &Snapshot, policy: &Policy) {
+    let assessor = Assessor::new(again, policy);
+    // A pool that cannot be read any more proves no row.
+    let is_blind = !assessor.blind.is_empty();
+    let second = audit_all(&assessor);
+    let of_pods = |it: &Finding| {
+        let pods = it.pods.clone().into_iter();
+        let (problem, address) = (it.problem, it.address.clone());
+        pods.map(move |pod| (problem, address.clone(), pod))
+    };
+    let found = second.findings.iter();
+    let found = found.filter(|it| is_of_order(it.problem));
+    let found: HashSet<_> = found.flat_map(of_pods).collect();
+    report.findings.retain(|it| {
+        !is_surprising(it)
+            || of_pods(it).any(|of_pod| found.contains(&of_pod))
+            || is_blind && it.problem == Problem::InUseUnallocated
+    });
 }
 
 /// Worst first; then by place, addresses as addresses.
