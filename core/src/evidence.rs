@@ -160,10 +160,7 @@ impl Trail {
             let all: BTreeSet<_> = self.started.iter().chain(new).cloned().collect();
             self.started = all.into_iter().collect();
         }
-        let running = state
-            .containers
-            .iter()
-            .any(|container| container.state == ContainerState::Running);
+        let running = state.runs();
         let ended = |name: &str| {
             let mut containers = state.containers.iter();
             containers.find_map(|container| match container.state {

@@ -428,14 +428,9 @@ fn completed(subject: &Subject<'_>, pod: &PodState) -> Option<Clearance> {
     let living = subject.facts.living.as_ref()?;
     let completed = living.completed.as_ref()?;
     let is_it = completed.last.uid == pod.uid && pod.phase.is_terminal() && !pod.mirror;
-    let stopped = completed.stopped && !runs(pod);
+    let stopped = completed.stopped && !pod.runs();
     let stopped = stopped || is_end_made_up(pod, subject.row) || is_fenced(pod, subject);
     (is_it && stopped).then(|| subject.of_completed(completed))
-}
-
-fn runs(pod: &PodState) -> bool {
-    let mut containers = pod.containers.iter();
-    containers.any(|container| container.state == ContainerState::Running)
 }
 
 /// Whether the kubelet found none of its containers when the pod was at its end, and made up how they ended,

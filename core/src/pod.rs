@@ -135,9 +135,13 @@ impl PodState {
     /// Whether its kubelet may have said that it is at its end: while its sandbox is up or a container runs, somebody else
     /// did.
     pub fn kubelet_ended_it(&self) -> bool {
+        self.phase.is_terminal() && self.sandbox_ready != Some(true) && !self.runs()
+    }
+
+    /// Whether one of its containers runs.
+    pub fn runs(&self) -> bool {
         let mut containers = self.containers.iter();
-        let runs = containers.any(|container| container.state == ContainerState::Running);
-        self.phase.is_terminal() && self.sandbox_ready != Some(true) && !runs
+        containers.any(|container| container.state == ContainerState::Running)
     }
 
     /// Whether this is the id of one of its containers.
