@@ -144,6 +144,8 @@ fn go_command(folder: &str) -> Command {
         .current_dir(source(folder))
         .env("CGO_ENABLED", "0")
         .env("GOWORK", "off")
+        // A compiler that seldom collects its garbage takes an eighth less of the processors, and a machine has the memory.
+        .env("GOGC", "400")
         .env("GOFLAGS", "-mod=readonly -buildvcs=false")
         .stdin(Stdio::null());
     command
