@@ -103,7 +103,8 @@ impl Story<'_> {
         ] {
             self.must_hold(&look, address, pod)?;
         }
-        sleep(BREATH).await;
+        // The first two seconds of its pod watch are no time that ipgc counts on.
+        sleep(2 * COOLDOWN).await;
         Ok(homes)
     }
 
