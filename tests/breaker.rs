@@ -168,3 +168,22 @@ async fn an_end_that_a_list_told_waits_for_a_sweep() {
     goes_after(&bench, POOL, "101", 120).await;
     assert_eq!(bench.rows(POOL), ["102"]);
 }
+
+/// More than the least number, and less than half of all.
+#[tokio::test(start_paused = true)]
+async fn a_small_part_opens_nothing() {
+    let server = room();
+    // Eleven of thirty.
+    let mut pool = fixtures::pool(NS, "10.3.0.0/24");
+    for n in 1..=16 {
+        let name = format!("busy-{n}");
+        pool = pool.row_of(n, &format!("{NS}/{name}"));
+        let pod = reporting(&name, 200 + n).networks("default/net,default/net");
+        server.put(pod.running());
+    }
+    server.put(pool);
+    let bench = Bench::with(server, config()).await;
+    seconds(W + 60).await;
+    assert_eq!(stopped(&bench), (0, 0));
+    assert_eq!(bench.rows("10.3.0.0-24").len(), 16);
+}

@@ -149,3 +149,15 @@ async fn a_claim_that_only_the_proof_sees_keeps_its_row() {
     put_claim(&bench, 1, "10.0.0.1");
     stays(&bench, POOL, &["1", "2"]).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_reports_the_address_keeps_the_row_of_another() {
+    let server = two_claims();
+    put_claim(&server, 3, "10.0.0.1");
+    let _beat = live_node(&server, "node-1");
+    let bench = bench(server).await;
+    bench.delete("resourceclaims", "apps", "claim-1");
+    stays(&bench, POOL, &["1", "2"]).await;
+    bench.delete("resourceclaims", "apps", "claim-3");
+    goes_after(&bench, POOL, "1", 330 + CLAIM_W + 120).await;
+}

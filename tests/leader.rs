@@ -443,3 +443,17 @@ async fn a_person_asks_for_a_sweep_by_an_annotation_of_the_lease() {
         assert_eq!(sweeps(), before + more, "{value}");
     }
 }
+
+/// The account may use the Lease, but its namespace is missing, say.
+#[tokio::test(start_paused = true)]
+async fn who_never_saw_the_lease_is_not_ready() {
+    let server = server();
+    let missing = server.on(Match::create("leases")).fail(404);
+    let a = copy(&server, "a").await;
+    seconds(30).await;
+    let said = a.vitals.not_ready();
+    assert!(said[0].contains("Lease"), "{said:?}");
+    missing.remove();
+    seconds(10).await;
+    assert!(a.vitals.not_ready().is_empty() && a.vitals.is_leader());
+}

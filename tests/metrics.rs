@@ -305,3 +305,18 @@ async fn a_scrape_of_a_thousand_pools_is_fast() {
     let most = if cfg!(debug_assertions) { 200 } else { 20 };
     assert!(took < Duration::from_millis(most), "{took:?}");
 }
+
+/// Nobody knows the addresses of its rows.
+#[tokio::test(start_paused = true)]
+async fn a_pool_without_a_range_may_have_any_row() {
+    let server = crowded();
+    let mut pool = fixtures::pool(NS, "10.1.0.0/24").build();
+    pool["spec"]["range"] = "10.1.0.0".into();
+    server.put(pool);
+    let bench = Bench::start(server).await;
+    seconds(10).await;
+    let scrape = scraped(&bench);
+    assert_eq!(scrape.get("ipgc_duplicates"), Some(1.0));
+    assert_eq!(scrape.get("ipgc_in_use_unallocated"), None);
+    assert_eq!(scrape.get("ipgc_pools_unreadable"), Some(1.0));
+}

@@ -366,3 +366,13 @@ async fn a_fence_frees_a_row_that_a_sweep_found_at_once() {
     taint(&bench, "node-1");
     goes_after(&bench, POOL, "1", 900).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn hold_with_an_end_is_told_and_ends_when_the_node_is_fenced() {
+    let config =
+        no_sweeps().with(|it| it.policy.unfenced = Unfenced::FreeAfter(Duration::from_hours(24)));
+    let bench = held(config).await;
+    assert!(!pool_events(&bench, "IPAddressHeldUnfenced").is_empty());
+    taint(&bench, "node-1");
+    next_second_goes(&bench).await;
+}

@@ -42,6 +42,8 @@ pub struct Waiting {
     pub until: Option<Moment>,
     /// Something to happen on one of these nodes, of each row another one, in the order of their names.
     pub nodes: Arc<[Box<str>]>,
+    /// Whether a change of the node only brings the moment forward.
+    pub goes_anyway: bool,
 }
 
 /// The next step of a case that was given back.
@@ -111,11 +113,17 @@ impl Waiting {
         if self.nodes.is_empty() {
             return self.until.unwrap_or(now);
         }
-        let until = self.until.map(|until| until.min(now + LOOK_FOR_FENCE));
-        until.unwrap_or(now + LOOK_AT_NODES)
+        let look = if self.goes_anyway {
+            LOOK_FOR_FENCE
+        } else {
+            LOOK_AT_NODES
+        };
+        self.until.map_or(now + look, |until| until.min(now + look))
     }
 
     fn or(mut self, other: Self) -> Self {
+        let goes_anyway = |it: &Self| it.goes_anyway || it.nodes.is_empty();
+        self.goes_anyway = goes_anyway(&self) && goes_anyway(&other);
         self.until = self.until.into_iter().chain(other.until).min();
         self.nodes = union(self.nodes, other.nodes);
         self
@@ -139,9 +147,9 @@ impl Outcome {
         }
     }
 
-    fn later(until: Option<Moment>, nodes: Arc<[Box<str>]>) -> Self {
+    fn later(waiting: Waiting) -> Self {
         Self {
-            waiting: Waiting { until, nodes },
+            waiting,
             ..Self::default()
         }
     }
@@ -153,7 +161,11 @@ impl Outcome {
 
     /// A row may go at this moment, or when one of these nodes is fenced.
     pub fn not_before_or_fenced(moment: Moment, nodes: Arc<[Box<str>]>) -> Self {
-        Self::later(Some(moment), nodes)
+        Self::later(Waiting {
+            until: Some(moment),
+            nodes,
+            goes_anyway: true,
+        })
     }
 
     /// A row may go when something has happened on all of these nodes, or at this moment.
@@ -166,7 +178,11 @@ impl Outcome {
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(key);
         let one = usize::try_from(hash % count).unwrap_or_default();
         let nodes = nodes.get(one).cloned().into_iter().collect();
-        Self::later(until, nodes)
+        Self::later(Waiting {
+            until,
+            nodes,
+            goes_anyway: false,
+        })
     }
 
     /// Two outcomes of one case as one.

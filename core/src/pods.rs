@@ -436,6 +436,8 @@ impl PodIndex {
             }
             !ends.is_empty()
         });
+        let ends = self.ended.values().flatten();
+        self.showing.rebuild_ends(ends.map(AsRef::as_ref));
         self.common.purge();
     }
 
@@ -481,6 +483,7 @@ impl PodIndex {
             ended.gap_at = before.gap_at;
         }
         let ended = Arc::new(ended);
+        self.showing.add_end(&ended);
         // Mostly there is one.
         ends.reserve_exact(1);
         ends.push(Arc::clone(&ended));

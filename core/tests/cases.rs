@@ -330,3 +330,21 @@ fn a_lane_without_cases_is_forgotten() {
     assert_eq!(batches(&mut lanes, at(4), None), [1]);
     assert_eq!(lanes.next(), None, "the second batch is at work");
 }
+
+#[test]
+fn a_row_goes_anyway_unless_it_waits_with_one_that_does_not() {
+    let node = nodes(&["a"]);
+    let moment = Outcome::not_before(Moment::EPOCH);
+    let sooner = Outcome::not_before_or_fenced(Moment::EPOCH, Arc::clone(&node));
+    let held = Outcome::for_nodes(&node, "1", Some(Moment::EPOCH));
+    let goes = |outcome: Outcome| outcome.waiting.goes_anyway;
+    for (one, other, expected) in [
+        (&moment, &sooner, true),
+        (&sooner, &sooner, true),
+        (&moment, &held, false),
+        (&sooner, &held, false),
+    ] {
+        assert_eq!(goes(one.clone().and(other.clone())), expected);
+        assert_eq!(goes(other.clone().and(one.clone())), expected);
+    }
+}

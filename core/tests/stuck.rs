@@ -163,3 +163,39 @@ fn a_pod_that_its_kubelet_ended_late_is_not_held_for_ever() {
     let ended = evidence.delete_pod(last, &policy, at(1_000)).unwrap();
     assert!(!ended.settled && !ended.may_outlast());
 }
+
+/// The runtime of its node does not answer, so that the node is not ready when the pod is forced away.
+#[rstest]
+#[case::in_all_of_w(1_000, true)]
+#[case::in_longer_than_it_needs(200, true)]
+#[case::in_time(180, false)]
+fn a_kubelet_that_did_not_stop_a_pod_is_known_also_if_its_node_fails_then(
+    #[case] fails: u64,
+    #[case] is_known: bool,
+) {
+    let policy = Policy::default();
+    for is_removed in [false, true] {
+        let mut evidence = evidence();
+        evidence.apply_pod(running(), &policy, at(0));
+        evidence.apply_pod(deleting(), &policy, at(100));
+        if is_removed {
+            evidence.nodes.remove("node-1", at(fails));
+        } else {
+            evidence.nodes.apply("node-1", not_ready(), at(fails));
+        }
+        let ended = evidence.delete_pod(deleting(), &policy, at(fails + 1_000));
+        assert_eq!(ended.unwrap().may_outlast(), is_known);
+    }
+}
+
+/// A list shows it as deleting when its node is not ready any more: nobody knows whether the kubelet had the time.
+#[test]
+fn a_pod_that_a_list_shows_after_its_node_failed_is_not_taken_for_stuck() {
+    let (mut evidence, policy) = (evidence(), Policy::default());
+    evidence.nodes.apply("node-1", not_ready(), at(900));
+    evidence.pods.begin_list(at(950));
+    evidence.apply_pod(deleting(), &policy, at(960));
+    evidence.end_pod_list(&policy, at(960));
+    let ended = evidence.delete_pod(deleting(), &policy, at(2_000));
+    assert!(!ended.unwrap().may_outlast());
+}

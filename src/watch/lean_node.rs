@@ -1,6 +1,6 @@
 //! A node as it comes from the API server, with nothing but what tells whether sandboxes run there.
 //!
-//! Total like [`LeanPod`](super::LeanPod): every field may be absent or null.
+//! Every field but the name may be absent or null.
 
 use ipgc_core::node::{Boot, NO_SANDBOXES_ANNOTATION, NodeState, OUT_OF_SERVICE_TAINT};
 use jiff::{SignedDuration, Timestamp};
@@ -17,7 +17,7 @@ const AHEAD: SignedDuration = SignedDuration::from_mins(5);
 /// A node, stripped while it is read.
 #[derive(Clone, Debug, Deserialize, Resource)]
 #[resource(inherit = "Node")]
-#[serde(from = "Value")]
+#[serde(try_from = "Value")]
 pub struct LeanNode {
     metadata: ObjectMeta,
     state: NodeState,
@@ -30,9 +30,20 @@ impl LeanNode {
     }
 }
 
-impl From<Value> for LeanNode {
-    fn from(node: Value) -> Self {
+impl TryFrom<Value> for LeanNode {
+    type Error = String;
+
+    fn try_from(node: Value) -> Result<Self, Self::Error> {
         let (metadata, status) = (&node["metadata"], &node["status"]);
+        // An answer that is no Node must not be taken for a node that is gone.
+        if !metadata["name"].is_string() {
+            return Err("it has no name".to_owned());
+        }
+        for part in ["spec", "status"] {
+            if !node[part].is_null() && !node[part].is_object() {
+                return Err(format!("its {part} is no object"));
+            }
+        }
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let time = |value: &Value| value.as_str()?.parse::<Timestamp>().ok();
         let declaration = &metadata["annotations"][NO_SANDBOXES_ANNOTATION];
@@ -44,7 +55,7 @@ impl From<Value> for LeanNode {
         let changed = ready.map(|ready| &ready["lastTransitionTime"]);
         let mut taints = node["spec"]["taints"].as_array().into_iter().flatten();
         let version = &metadata["resourceVersion"];
-        Self {
+        Ok(Self {
             state: NodeState {
                 uid: metadata["uid"].as_str().unwrap_or_default().into(),
                 version: version.as_str().unwrap_or_default().into(),
@@ -67,7 +78,7 @@ impl From<Value> for LeanNode {
                 resource_version: text(version),
                 ..ObjectMeta::default()
             },
-        }
+        })
     }
 }
 
@@ -149,6 +160,16 @@ mod tests {
             let state = state(node);
             assert!(!state.ready && !state.is_fenced());
         }
+    }
+
+    #[rstest]
+    #[case(json!([]))]
+    #[case(json!({}))]
+    #[case(json!({"metadata": {"name": 7}}))]
+    #[case(json!({"metadata": {"name": "n"}, "spec": 7}))]
+    #[case(json!({"metadata": {"name": "n"}, "status": []}))]
+    fn what_is_no_node_is_an_error(#[case] text: Value) {
+        assert!(serde_json::from_value::<LeanNode>(text).is_err());
     }
 
     proptest! {

@@ -113,3 +113,12 @@ async fn watches_are_refused_by_proxies() {
     };
     assert_eq!((status.code, &*status.reason), (410, "Expired"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn events_can_be_doubled() {
+    let server = Server::new();
+    let mut stream = open(&server, WatchParams::default(), "1").await;
+    server.on_events(Match::watch("pods")).once().duplicate();
+    put_pod(&server, "a");
+    assert_eq!(soon(&mut stream).await, ["ADDED a", "ADDED a"]);
+}

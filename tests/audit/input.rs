@@ -120,6 +120,10 @@ fn pods_that_were_read_before_the_rows_prove_nothing() {
     r#"{"items":[{"apiVersion":"v1","kind":"Node"}]}"#,
     "object at byte 10: Node without a name cannot be read: it has no name"
 )]
+#[case::odd_node(
+    r#"{"items":[{"apiVersion":"v1","kind":"Node","spec":7,"metadata":{"name":"n1"}}]}"#,
+    "object at byte 10: Node n1 cannot be read: its spec is no object"
+)]
 fn what_is_no_dump_is_one_clear_line(#[case] text: &str, #[case] says: &str) {
     let error = File::new(text).read().unwrap_err();
     assert_line(&error, says);

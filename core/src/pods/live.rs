@@ -10,9 +10,6 @@ use crate::{
     time::Moment,
 };
 
-/// The moment of what was so when the pod was seen for the first time. Nothing else is so early.
-const UNSEEN: Moment = Moment::EPOCH;
-
 /// A pod that lives.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Live {
@@ -33,8 +30,10 @@ pub struct Live {
     pub terminal_since: Option<Moment>,
     /// Whether that happened before our eyes.
     pub terminal_watched: bool,
-    /// When it was first seen being deleted; `UNSEEN` where the list that showed it first did so.
+    /// When it was first seen being deleted.
     pub deleting_since: Option<Moment>,
+    /// Whether the list that showed it first showed it so: nobody knows since when it is.
+    pub is_deleting_longer: bool,
     /// See [`Ended::stuck`].
     pub stuck: bool,
     /// The sandboxes that its rows were seen with.
@@ -57,15 +56,12 @@ impl Live {
             terminal_since: None,
             terminal_watched: false,
             deleting_since: None,
+            is_deleting_longer: !watched && state.deleting,
             stuck: false,
             sandboxes: Sandboxes::default(),
             lacks_rows: 0,
             state,
         };
-        if !watched && live.state.deleting {
-            // Since when, nobody saw.
-            live.deleting_since = Some(UNSEEN);
-        }
         live.note_state(watched, now);
         live
     }
@@ -106,11 +102,14 @@ impl Live {
         }
     }
 
-    /// For how long it has been deleting by `now`, if it is: for ever where nobody saw since when.
-    pub fn deleting_for(&self, now: Moment) -> Option<Duration> {
-        self.deleting_since.map(|since| match since {
-            UNSEEN => Duration::MAX,
-            since => now.since(since),
+    /// For how long it was being deleted at `moment`, if it is: for ever where nobody saw since when, and it was by then.
+    pub fn deleting_for(&self, moment: Moment) -> Option<Duration> {
+        self.deleting_since.map(|since| {
+            if self.is_deleting_longer && since <= moment {
+                Duration::MAX
+            } else {
+                moment.since(since)
+            }
         })
     }
 

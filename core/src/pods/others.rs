@@ -98,7 +98,10 @@ impl PodIndex {
                 others.add(keys, &live.state, end.as_ref());
             }
         }
-        for end in self.ended.values().flatten() {
+        let names = wanted.keys().flat_map(|key| self.showing.ended_with(*key));
+        let names: HashSet<_> = names.collect();
+        let ends = names.into_iter().filter_map(|name| self.ended.get(name));
+        for end in ends.flatten() {
             let keys = wanted_of(&wanted, &end.last, &end.sandboxes);
             if !keys.is_empty() {
                 others.add(keys, &end.last, Some(end));

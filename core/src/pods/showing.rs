@@ -1,11 +1,16 @@
-//! An index of the addresses and ids that live pods show: it tells whether a row may have other pods.
+//! An index of the addresses and ids that pods show: it tells whether a row may have other pods.
 //!
 //! It only narrows the search of [`super::others`], and decides nothing. An entry too many costs a needless comparison of
 //! pods. An entry never lacks for an address or an id that a pod shows.
 
 use std::{collections::HashMap, net::IpAddr};
 
-use crate::{evidence::Sandboxes, id::IdTag, pod::PodState};
+use crate::{
+    evidence::{Ended, Sandboxes},
+    id::IdTag,
+    pod::PodState,
+    podref::PodRef,
+};
 
 use super::{census::hash_of, live::Live};
 
@@ -28,9 +33,14 @@ pub(super) fn shown<'p>(
     addresses.map(Key::Address).chain(ids.map(Key::Id))
 }
 
-/// How often live pods show an address or an id, by half of its hash: there are many.
+/// The addresses and ids that pods show.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Showing(HashMap<u32, u32>);
+pub(super) struct Showing {
+    /// How often live pods show a key, by half of its hash: there are many.
+    living: HashMap<u32, u32>,
+    /// The pods that ended and showed it.
+    ended: HashMap<Key, Vec<PodRef>>,
+}
 
 fn half_of_hash(key: Key) -> u32 {
     u32::try_from(hash_of(&key) >> 32).unwrap_or_default()
@@ -40,7 +50,7 @@ impl Showing {
     /// This pod shows what it has now.
     pub(super) fn add(&mut self, live: &Live) {
         for key in shown(&live.state, &live.sandboxes) {
-            *self.0.entry(half_of_hash(key)).or_default() += 1;
+            *self.living.entry(half_of_hash(key)).or_default() += 1;
         }
     }
 
@@ -48,10 +58,10 @@ impl Showing {
     pub(super) fn remove(&mut self, live: &Live) {
         for key in shown(&live.state, &live.sandboxes) {
             let key = half_of_hash(key);
-            if let Some(count) = self.0.get_mut(&key) {
+            if let Some(count) = self.living.get_mut(&key) {
                 *count -= 1;
                 if *count == 0 {
-                    self.0.remove(&key);
+                    self.living.remove(&key);
                 }
             }
         }
@@ -64,12 +74,30 @@ impl Showing {
             let own = shown(&owner.state, &owner.sandboxes);
             own.filter(|own| half_of_hash(*own) == key).count()
         });
-        let all = self.0.get(&key).copied().unwrap_or_default();
+        let all = self.living.get(&key).copied().unwrap_or_default();
         usize::try_from(all).is_ok_and(|all| all > own)
     }
 
     pub(super) fn rebuild<'p>(&mut self, live: impl Iterator<Item = &'p Live>) {
-        self.0.clear();
+        self.living.clear();
         live.for_each(|live| self.add(live));
+    }
+
+    pub(super) fn add_end(&mut self, end: &Ended) {
+        for key in shown(&end.last, &end.sandboxes) {
+            let by = self.ended.entry(key).or_default();
+            if !by.contains(&end.last.podref) {
+                by.push(end.last.podref.clone());
+            }
+        }
+    }
+
+    pub(super) fn ended_with(&self, key: Key) -> &[PodRef] {
+        self.ended.get(&key).map_or(&[], Vec::as_slice)
+    }
+
+    pub(super) fn rebuild_ends<'e>(&mut self, ends: impl Iterator<Item = &'e Ended>) {
+        self.ended.clear();
+        ends.for_each(|end| self.add_end(end));
     }
 }
