@@ -11,6 +11,8 @@ use crate::{
 };
 
 /// A pod that lives.
+// Independent facts, not the states of a machine.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Live {
     /// The last state.

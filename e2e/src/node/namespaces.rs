@@ -6,7 +6,7 @@
 //! bridges and veths. So nothing of a node is left on the machine but the folders that [`super::cgroups`] removes.
 
 use std::{
-    fs,
+    fs, io,
     net::{SocketAddr, TcpListener},
     os::fd::AsFd as _,
     path::{Path, PathBuf},
@@ -247,8 +247,9 @@ impl Inside {
 /// Moves the calling thread into a network namespace, for good.
 pub(super) fn enter_network(path: &Path) -> Result<()> {
     let file = fs::File::open(path)?;
-    move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
-    Ok(())
+    let entered = move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network));
+    // The detector asks for the operating system's error.
+    Ok(entered.map_err(io::Error::from)?)
 }
 
 /// Runs a command to its end and returns what it printed.
