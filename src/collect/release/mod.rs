@@ -8,17 +8,24 @@ mod rounds;
 mod rows;
 mod steps;
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream::FuturesUnordered};
 use ipgc_core::{pool::PoolKey, time::Moment, work::Wanted};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 
 use super::{
-    batches::Inbox,
+    batches::{Inbox, Job},
     context::Context,
     released::{Left, Released},
+    reservation_api::FEW,
 };
+
+/// If there are many, this time passes before the first round: the requests for other pools come at the same tick.
+const GATHER: Duration = Duration::from_millis(300);
+/// Longest time before the first round, however many come.
+const LONGEST_GATHERING: Duration = Duration::from_secs(2);
 
 /// A group of reservations of a namespace that takes longer holds up the next one no more, up to so many groups.
 const LONG: Duration = Duration::from_secs(5);
@@ -90,6 +97,13 @@ impl Context {
                 inbox.take_more()
             };
             if !jobs.is_empty() {
+                let mut gathering = pin!(gather(&mut inbox, jobs, &self.stop));
+                let jobs = loop {
+                    tokio::select! {
+                        jobs = &mut gathering => break jobs,
+                        Some(()) = groups.next() => {}
+                    }
+                };
                 let namespace = &namespace;
                 groups.push(async move {
                     let (requests, answers): (Vec<_>, Vec<_>) = jobs.into_iter().unzip();
@@ -107,4 +121,22 @@ impl Context {
             }
         }
     }
+}
+
+/// The requests, and if they are many those that come a moment later.
+async fn gather(
+    inbox: &mut Inbox<Request, Released>,
+    mut jobs: Vec<Job<Request, Released>>,
+    stop: &CancellationToken,
+) -> Vec<Job<Request, Released>> {
+    let works: usize = jobs.iter().map(|((_, wanted), _)| wanted.len()).sum();
+    let begun = Instant::now();
+    let mut is_all = works <= FEW;
+    while !is_all {
+        stop.run_until_cancelled(sleep(GATHER)).await;
+        let more = inbox.take_more();
+        is_all = more.is_empty() || begun.elapsed() >= LONGEST_GATHERING || stop.is_cancelled();
+        jobs.extend(more);
+    }
+    jobs
 }
