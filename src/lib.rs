@@ -18,7 +18,7 @@
 //!
 //! The answers go back to the planner, which closes the case or looks at it again.
 //!
-//! | module | what lives there |
+//! | module | content |
 //! |---|---|
 //! | [`api`] | the foreign kinds as Rust types, and their CRDs |
 //! | [`watch`] | informers: what the API server tells, stripped while it is read |

@@ -88,8 +88,8 @@ impl Batch {
         }
     }
 
-    /// Remembers what is about to be removed, in case the answer is lost. `networks` are those that
-    /// the pool itself tells.
+    /// Remembers what is about to be removed, in case the answer is lost. `networks` are those that the pool itself
+    /// tells. `living` gives the uid of the live pod of an owner.
     pub fn note_attempt(
         &mut self,
         releases: &[Release<'_>],

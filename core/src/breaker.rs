@@ -1,10 +1,9 @@
-//! The breaker, against what nobody foresaw: when most rows look stale and nobody saw their pods
-//! end, the API server's data is the suspect and not the pods.
+//! The breaker stops frees when too many rows look stale and the watch did not show the ends of their pods: then the
+//! API server's data may be wrong.
 //!
-//! It concerns rows whose pod's end was not watched. They go only after a sweep has found that they
-//! are few; when they are many, only after each has been stale for long, or after a person has
-//! acknowledged the finding on their pool. A restart begins with the same caution: before the
-//! first sweep has ended, none of them goes.
+//! Such rows go only after a sweep found that they are few. If they are many, each goes after it was stale for
+//! `--breaker-hold`, or after a person acknowledged its pool. None goes before the end of a sweep that began after the
+//! last list of pods.
 
 use std::time::Duration;
 
@@ -54,8 +53,8 @@ pub enum Open {
 }
 
 impl Breaker {
-    /// Takes in what a sweep that began at `begun` counted: `suspect` of `total` rows are stale
-    /// without that their pod's end was watched. Whether it opened or closed by that.
+    /// The sweep that began at `begun` found `suspect` of `total` rows stale with an end that was not watched. Returns
+    /// whether the breaker opened or closed.
     pub fn assess(
         &mut self,
         limits: &Limits,

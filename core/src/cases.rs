@@ -170,9 +170,9 @@ impl Outcome {
 
     /// A row may go when something has happened on all of these nodes, or at this moment.
     ///
-    /// As long as one of them stands in the way, it does not matter what happens on the others. So one is watched,
-    /// for each `key` another one: in an outage the return of one node of a thousand wakes one row of a thousand. Where
-    /// one stands in the way no longer than until a moment, the others are found when the row is looked at anyway.
+    /// Only one of the nodes is watched, chosen by `key`: while it blocks, the others do not matter. So in an outage
+    /// one returning node wakes few rows. If it blocks only until a moment, the others are found when the row is looked
+    /// at anyway.
     pub fn for_nodes(nodes: &[Box<str>], key: &str, until: Option<Moment>) -> Self {
         let count = u64::try_from(nodes.len()).unwrap_or(u64::MAX).max(1);
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(key);
@@ -274,8 +274,8 @@ impl Cases {
         }
     }
 
-    /// A sweep found this of an owner in a pool. A case that waits does so until its own time, unless there is a
-    /// reservation that was not known. Of a case in flight that is asked when it is given back.
+    /// A sweep found work of an owner in a pool. A waiting case is looked at now only if a reservation is new. A case
+    /// in flight is checked when it ends.
     pub fn find(&mut self, key: CaseKey, now: Moment, work: Work) {
         let Some((known, case)) = self.by_key.get_key_value(&key) else {
             self.open(key, now, work);

@@ -21,8 +21,7 @@ pub use crate::{
     wait::Wait,
 };
 
-/// So many DELs the end of a pod with a ResourceClaim is taken to need: those of two interfaces, as many as a kubelet gets
-/// through, and one more.
+/// The DELs that are assumed for the pod of a ResourceClaim: one more than a kubelet surely finishes.
 const CLAIM_DELS: usize = 3;
 
 /// The facts about a row's pod and the nodes. The row itself and the presence of its pod are given separately.
@@ -83,15 +82,15 @@ pub struct Living {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Clearance {
-    /// The worst grade of all who may have had the row.
+    /// The worst grade of all incarnations that may have had the row.
     pub grade: Grade,
     /// When it may go.
     pub wait: Wait,
     /// Whether the ends of the incarnation that answers for the row and of all later ones were
     /// watched, so that the breaker does not concern it.
     pub watched: bool,
-    /// Where it is held though a kubelet is at work, which may never get through all DELs that are lost, or not come to
-    /// them: when it would have gone otherwise. Until then a DEL that is not lost frees it.
+    /// Set if a node holds the row though its kubelet is at work: the kubelet may never finish lost DELs, or never
+    /// begin them. The moment at which the row would go otherwise.
     pub endless: Option<Moment>,
 }
 
@@ -234,8 +233,8 @@ impl Subject<'_> {
         all.not_before(from)
     }
 
-    /// When the first of its pod's known incarnations was born that reported the row, if all of them were seen
-    /// from their birth on.
+    /// When the earliest known incarnation that reported the row was created. `None` if there is none, or if the
+    /// creation of one of them was not seen.
     pub fn born(&self) -> Option<Moment> {
         let completed = self.facts.living.as_ref();
         let completed = completed.and_then(|living| living.completed.as_ref());
@@ -259,14 +258,14 @@ impl Subject<'_> {
         self.facts.sighting.map_or(self.now, |seen| seen.first)
     }
 
-    /// Since when no pod can have the row that no watch showed. Such a pod may have lived until its absence was proven,
-    /// however long the row is known.
+    /// Pods that the watch never showed were gone by this moment: the first proof that the row's pod is absent, or now
+    /// if there is none. The age of the row proves nothing.
     fn unseen_since(&self) -> Moment {
         let sighting = self.facts.sighting;
         sighting.map_or(self.now, |seen| seen.while_absent.unwrap_or(self.now))
     }
 
-    /// The same of a pod before this one, which lives: it was gone before this one was there.
+    /// The same for pods before `pod`, which is alive: they were gone before it ran.
     fn former_since(&self, pod: &PodState) -> Moment {
         let living = self.facts.living.as_ref();
         let living = living.filter(|living| living.uid == pod.uid);
@@ -285,7 +284,7 @@ impl Subject<'_> {
         self.wait_of(None)
     }
 
-    /// An incarnation that was not seen to be scheduled was not, unless nobody looked.
+    /// Leaves out incarnations that were never scheduled. After a list or a gap nobody knows this, so they stay in.
     fn scheduled(ended: &[Arc<Ended>]) -> Vec<&Ended> {
         let scheduled = |end: &&Ended| {
             end.last.node.is_some() || end.listed_at.is_some() || end.gap_at.is_some()
@@ -293,14 +292,15 @@ impl Subject<'_> {
         ended.iter().map(AsRef::as_ref).filter(scheduled).collect()
     }
 
-    /// Those of `ended`, and those that nobody saw, who were gone by `unseen`.
+    /// The clearance for all incarnations that may have had the row: those of `ended`, and pods that no watch showed,
+    /// which were gone by `unseen`. Each of `ended` waits at least for `least`.
     fn of_incarnations(&self, ended: &[Arc<Ended>], unseen: Moment, least: Duration) -> Clearance {
         let scheduled = Self::scheduled(ended);
         // The incarnation that answers for the row is the last that reported it.
         let answering = scheduled.iter().rposition(|end| end.reported(self.row));
         let own = scheduled.iter().enumerate().map(|(i, end)| {
-            // A later one took the row over without reporting it: its good end is no evidence. An
-            // earlier one may still run on a sandbox of its own: its own end counts.
+            // A later incarnation may have taken the row over without reporting it. So its settled end proves nothing
+            // here. An earlier one may still run in its own sandbox. So its own end counts.
             let answers = answering.is_some_and(|answering| i <= answering);
             self.of_end(end, answers, least)
         });
@@ -314,7 +314,7 @@ impl Subject<'_> {
             (None, None) => self.of_unseen(unseen, self.unseen_wait()),
         };
         if !self.facts.fresh && Self::may_return(&scheduled) {
-            // Somebody may have been born and killed while nothing was heard.
+            // A pod of this name may have been created and deleted while the watch was not fresh.
             all = all.not_before(self.now + LOOK_AGAIN);
         }
         if Self::may_return(&scheduled)
@@ -322,8 +322,8 @@ impl Subject<'_> {
                 .iter()
                 .any(|end| end.bore(self.row, self.policy.cooldown))
         {
-            // The pod that wrote the row existed when it was observed first. Only a cooldown after that
-            // has a fresh watch shown them, so that they are among those who are asked.
+            // The pod that wrote the row existed when the row was first seen. A fresh watch may lag by a cooldown.
+            // After that it has shown this pod.
             all = all.not_before(self.first_seen() + self.policy.cooldown);
         }
         all.watched = watched;
@@ -354,9 +354,9 @@ impl Subject<'_> {
         let gap = scheduled.iter().filter_map(|end| end.gap_at).max();
         let doubt = before.max(gap.filter(|_| taken_over))?;
         let mut unseen = self.of_unseen(doubt, wait);
-        // The one who answers was seen.
+        // The answering incarnation was seen.
         unseen.grade = Grade::Witnessed;
-        // A doubt that is over takes nothing from the evidence.
+        // A wait that is over does not lower the grade.
         (!unseen.is_over(self.now)).then_some(unseen)
     }
 
@@ -379,10 +379,11 @@ impl Subject<'_> {
         }
     }
 
-    /// A sandbox on `node` whose kubelet may still be at its DELs, or not come to them.
+    /// The clearance for a sandbox on `node` whose kubelet may still run its DELs, or has not begun them.
     fn of_teardown(&self, end: &Ended, node: &str, wait: Duration) -> Clearance {
         let clearance = self.of_node(node, end.at, wait);
-        // All rows of a pod are held, or none: those that are left tell whoever did not see its end.
+        // ipgc holds all rows of a pod, or none. So a copy that did not see the end can count the interfaces by the
+        // rows.
         let dels = end.dels(self.row).max(self.facts.interfaces);
         let proves_nothing = self.policy.may_never_end(dels) || end.may_outlast();
         if clearance.grade != Grade::Witnessed || !proves_nothing {
@@ -398,7 +399,7 @@ impl Subject<'_> {
         held
     }
 
-    /// Nothing tells whether a sandbox on `node` is stopped.
+    /// The clearance while nothing shows that the sandbox on one of `nodes` is stopped: `--unfenced` decides.
     fn held_by(&self, nodes: &[&str], end: Moment, wait: Duration) -> Clearance {
         let nodes = nodes.iter().map(|node| (*node).into()).collect();
         let wait = match self.policy.unfenced {
@@ -415,8 +416,7 @@ impl Subject<'_> {
             Standing::Gone(since) => Clearance::new(Grade::Fenced, Wait::Until(since + wait)),
             Standing::Alive { since, last } => {
                 let until = since + wait;
-                // A kubelet that died within its W had not all of it: that it lived through must
-                // be seen.
+                // The kubelet must be at work during the whole of W. Only a renewal after W shows this.
                 let until = if last < until {
                     by_lease(since, wait, self.now)
                 } else {
@@ -425,7 +425,7 @@ impl Subject<'_> {
                 Clearance::new(Grade::Witnessed, Wait::Until(until))
             }
             Standing::Listening => {
-                // Whatever W is: what it does there is not known yet.
+                // The Lease was not watched long enough. So W begins now at the earliest.
                 let until = self.now + wait.max(look_again(wait));
                 Clearance::new(Grade::Witnessed, Wait::Until(until))
             }
@@ -433,7 +433,7 @@ impl Subject<'_> {
         }
     }
 
-    /// Pods that may have had the row and that nobody saw, not after `since`.
+    /// The clearance for pods that may have had the row and that no watch showed. They were gone by `since`.
     fn of_unseen(&self, since: Moment, wait: Duration) -> Clearance {
         let nodes = self.facts.nodes;
         let free_at = Wait::Until(since + wait);

@@ -1,9 +1,8 @@
 //! Leader election: when a copy of the program may take a Lease, and until when it may rely on it.
 //!
-//! client-go's algorithm (`tools/leaderelection`): whoever holds the Lease renews it; whoever does not
-//! takes it once it has not changed for its whole duration, by its own clock, which need not agree with
-//! anybody else's. A Lease is written by replacing the version that was read, so of two who take it one
-//! fails. Nothing here writes or reads; who does tells what it read and when its writes began.
+//! client-go's algorithm (`tools/leaderelection`): the holder renews the Lease. Another copy takes it if it has not
+//! changed for its duration, by that copy's own clock. A write replaces the version that was read, so of two writers
+//! one fails. Nothing here writes or reads: the caller tells what it read and when its writes began.
 
 use std::time::Duration;
 

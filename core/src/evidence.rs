@@ -1,8 +1,7 @@
-//! How an incarnation ended, and what that is worth.
+//! The settings of the waits ([`Policy`]), the states of an incarnation ([`Trail`]), its end ([`Ended`]) and the
+//! grades.
 //!
-//! Evidence belongs to an incarnation, never to a name: [`Trail`] follows the states of one pod
-//! object, [`Ended`] is what remains of it. What that is worth for a row is weighed in
-//! [`crate::clearance`].
+//! Evidence belongs to an incarnation, never to a name. What it is worth for a row is weighed in [`crate::clearance`].
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -27,22 +26,23 @@ pub struct Policy {
     pub max_pod_grace: Option<Duration>,
     /// `--del-budget`: third part of W, for each row of the podref (one CNI DEL each).
     pub del_budget: Duration,
-    /// `--add-budget`: an ADD that has looked at a reservation has written its row so long after, or never does. A
-    /// reservation that was claimed is deleted no sooner.
+    /// `--add-budget`: the longest time from an ADD's look at a reservation to its row. A marked reservation is deleted
+    /// no sooner.
     pub add_budget: Duration,
     /// `--leftover-grace`: least wait for rows of mirror pods, and for rows of pods that are there
     /// and do not use them.
     pub leftover_grace: Duration,
-    /// `--unfenced`: what becomes of rows whose node is silent.
+    /// `--unfenced`: the treatment of rows whose grade is unfenced.
     pub unfenced: Unfenced,
-    /// `--unwitnessed-hold`: longest wait for nodes that may run the sandbox of somebody whom nobody
-    /// saw; for ever if there is none.
+    /// `--unwitnessed-hold`: longest wait for nodes that may run the sandbox of a pod that no watch showed; without it,
+    /// for ever.
     pub unwitnessed_hold: Option<Duration>,
     /// `--keep-podref`: rows of these owners are never touched.
     pub keep_podrefs: Vec<Glob>,
 }
 
-/// The treatment of rows whose pod is gone while its node is silent and not fenced.
+/// The treatment of rows whose sandbox may run on a node that is silent and not fenced, or whose kubelet may never
+/// finish its DELs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfenced {
     /// They are held until the node is back, or fenced.
@@ -55,8 +55,7 @@ pub enum Unfenced {
 pub const DEFAULT_POD_GRACE: Duration = Duration::from_secs(30);
 /// The same, at the most.
 const LONGEST_UNKNOWN_GRACE: Duration = Duration::from_hours(1);
-/// So long a kubelet gives one try to stop a sandbox: its `runtimeRequestTimeout`. The next try begins where
-/// this one began.
+/// Time limit of one attempt to stop a sandbox (`runtimeRequestTimeout`). The next attempt starts from the beginning.
 pub const KUBELET_TRY: Duration = Duration::from_mins(2);
 /// So long whereabouts' DEL tries to reach the API server before it gives up and reports success.
 pub const LOST_DEL: Duration = Duration::from_mins(1);
@@ -118,8 +117,8 @@ impl Policy {
         kept.any(|glob| glob.matches(owner.as_str()))
     }
 
-    /// Whether a kubelet that lives may never get through so many DELs, as long as all of them are lost: it
-    /// tries again and again, and each time its time is over before the last of them.
+    /// Whether so many lost DELs take longer than one attempt. Then no attempt reaches the last DEL, though the kubelet
+    /// is at work.
     pub fn may_never_end(&self, dels: usize) -> bool {
         let dels = u32::try_from(dels).unwrap_or(u32::MAX);
         self.del_budget.min(LOST_DEL).saturating_mul(dels) > KUBELET_TRY
@@ -177,13 +176,12 @@ impl Trail {
         if !all_terminated {
             self.sandbox_up = state.sandbox_ready.unwrap_or(running);
         } else if state.sandbox_ready != Some(true) && !state.phase.is_terminal() {
-            // It died, and the kubelet makes another: the end of that one is nobody's word yet. A kubelet that is too
-            // old for the condition does not say whether it died.
+            // The sandbox died, and the kubelet makes another. Nothing is known of the end of that one. An old kubelet
+            // does not report the condition.
             self.sandbox_up = false;
         }
-        // The kubelet says that a pod is at its end once the sandbox is down, and then says that too. Whoever
-        // wrote the phase while it was up is somebody else, as the garbage collector of pods whose node
-        // object is gone.
+        // The kubelet stops the sandbox before it writes a terminal phase. If the sandbox was up, or a container was
+        // not terminated, another program wrote the phase, for example pod GC.
         let foreign = !all_terminated || state.sandbox_ready == Some(true);
         let is_foreign_end = state.phase.is_terminal() && foreign;
         self.stopped = all_terminated && !is_foreign_end;
@@ -265,7 +263,8 @@ pub struct Ended {
     pub last: PodState,
     /// When its end was seen (or found out).
     pub at: Moment,
-    /// When its birth was seen; none where a list showed it first.
+    /// When its creation was seen. None if a list showed it first, or if it had a network-status or was being deleted
+    /// when it was first seen.
     pub born: Option<Moment>,
     /// Whether its end was seen as it happened; otherwise it was found out by a list.
     pub watched: bool,
@@ -275,11 +274,11 @@ pub struct Ended {
     pub stopped: bool,
     /// Whether its kubelet was at work, and had not ended it in the time that it needs since it was being deleted.
     pub stuck: bool,
-    /// The list before which nobody saw who bore its name: that in which it was first seen, or the
-    /// last one before its birth. None where everything was seen.
+    /// The list before which pods of this name may have been missed: the list that first showed this pod, or the last
+    /// one before its creation. None if nothing can have been missed.
     pub listed_at: Option<Moment>,
-    /// The last gap in the watch since its end, that of its end included: one of its name may have
-    /// been born and killed in it, unseen.
+    /// The last gap in the watch at or after its end. A pod of this name may have been created and deleted in it,
+    /// unseen.
     pub gap_at: Option<Moment>,
     /// The sandboxes that its rows were seen with while it lived.
     pub sandboxes: Sandboxes,

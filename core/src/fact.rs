@@ -11,13 +11,13 @@ use crate::{definitions::Scope, judge::Cause, proof::Presence};
 pub enum Fact {
     /// It is absent.
     Absent,
-    /// This incarnation of it is at its end.
+    /// The pod is absent, or it is this incarnation in a terminal phase.
     Completed(Box<str>),
     /// It runs, and reports all that it asked for, and not this address.
     LivesElsewhere,
-    /// Its row was older than the pod, which does not report the address.
+    /// The pod is absent, or it does not report this address. Its row was older than the pod.
     Predecessor,
-    /// Nothing can be: a row of the same pod holds the address. A claim on it is given back.
+    /// No fact allows the delete: a row of the same pod holds the address. A marked reservation is given back.
     Taken,
 }
 

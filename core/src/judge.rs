@@ -204,8 +204,8 @@ pub fn judge(
     )
 }
 
-/// A row that nobody needs for its own pod may still be the address of another one. It is held as long
-/// as such a pod is there, and then waits for what that one's end is worth.
+/// A row that its own pod does not need may hold the address of another pod. The row stays while that pod is there, and
+/// then waits as that pod's end demands.
 fn beside_others(subject: &Subject<'_>, verdict: Verdict) -> Verdict {
     let Verdict::Stale(mut stale) = verdict else {
         return verdict;
@@ -275,8 +275,8 @@ fn absent(subject: &Subject<'_>) -> Stale {
     }
 }
 
-/// The nodes of the static pod whose mirror an absent pod was; `None` where it was none. Where nobody
-/// saw it, its name tells: the kubelet appends its own, which may be the end of another one's.
+/// The nodes of the static pod, if the absent pod was its mirror. For an unseen pod the name decides: it ends with a
+/// node's name. Several node names may fit.
 fn mirror_of<'a>(row: &RowContent, facts: &Facts<'a>) -> Option<Vec<&'a str>> {
     if !facts.ended.is_empty() {
         let mut mirrors = facts.ended.iter().filter(|end| end.last.mirror).peekable();
@@ -386,7 +386,7 @@ fn is_young(pod: &PodState) -> bool {
     !pod.is_running() || !(pod.host_network || matches!(pod.status, Status::Valid(_)))
 }
 
-/// Rule 6: from when on a row is known to be of an incarnation before this one, if it is.
+/// Rule 6: if the row is of an earlier incarnation, from when on this is certain.
 fn is_predecessors(subject: &Subject<'_>, pod: &PodState) -> Option<Moment> {
     let Subject {
         row, facts, policy, ..
@@ -410,8 +410,8 @@ fn is_predecessors(subject: &Subject<'_>, pod: &PodState) -> Option<Moment> {
             Some(_) => in_time.filter(|_| pod.is_complete()),
         };
     }
-    // The name came back without the row's network. A pod with the host's network never has a row, so
-    // nobody need have seen whose the row is.
+    // No proof of absence was made. A pod with the host's network never has rows. For other pods, an ended incarnation
+    // must have been seen with this row.
     let mut ended = facts.ended.iter();
     let is_formers = pod.host_network || ended.any(|end| end.bore(row, policy.cooldown));
     in_time.filter(|_| is_formers && !is_young(pod) && pod.is_complete())
@@ -433,9 +433,9 @@ fn completed(subject: &Subject<'_>, pod: &PodState) -> Option<Clearance> {
     (is_it && stopped).then(|| subject.of_completed(completed))
 }
 
-/// Whether the kubelet found none of its containers when the pod was at its end, and made up how they ended,
-/// as it does when the runtime has removed them. A look that comes only then never learns of a start. It does
-/// the same for a set-up that was cut off and may go on; but then multus has not reported the address.
+/// Whether the kubelet found none of its containers when the pod was at its end, and made up how they ended, as it does
+/// when the runtime has removed them. If ipgc first sees the pod then, it never learns that a container started. The
+/// kubelet does the same for a set-up that was cut off and may go on; but then multus has not reported the address.
 fn is_end_made_up(pod: &PodState, row: &RowContent) -> bool {
     let made_up = ContainerState::Terminated { started: false };
     let mut containers = pod.containers.iter();

@@ -1,8 +1,6 @@
-//! The memory of a run: pods and nodes by their watches, first observations, the breaker, the pools of the last sweep. And
-//! the one place where the [`Facts`] about a row are built.
-//!
-//! Synchronous, without requests. Nothing is decided here: [`crate::judge`] decides, by these facts. The answers to the
-//! requests of a turn are not kept.
+//! [`Evidence`]: the memory of a run. It holds pods and nodes by their watches, first observations, the breaker, and
+//! the pools of the last sweep. In a run only this module builds the [`Facts`] about a row. It makes no requests: the
+//! answers to those of a turn are not kept. [`crate::judge`] decides.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -423,7 +421,8 @@ impl Evidence {
         }
     }
 
-    /// Whether the breaker lets go what is stale since that moment, in a pool that was acknowledged so.
+    /// Whether the breaker allows the free of a row that is stale since `stale_since`, in a pool acknowledged at
+    /// `acknowledged`.
     ///
     /// # Errors
     /// Why not.

@@ -1,7 +1,7 @@
 //! The decisions of ipgc.
 //!
-//! Everything here is a pure function of its arguments: no client, no clock, no runtime, no
-//! logging. The collector calls these functions, and nothing else decides.
+//! Nothing here has a client, a clock, a runtime or a log. A result depends only on the arguments and on the state in
+//! the value. The collector, the audit and `ipgc release` call this crate, and nothing else decides.
 //!
 //! ```text
 //!  IPPool text ──▶ pool::ObservedPool ──▶ proof::Ticket ──▶ proof::Proof ──▶ judge ──▶ patch
@@ -10,12 +10,12 @@
 //!  node states, Leases ───▶ node::Nodes ──────────────────────▲            API server's answer
 //! ```
 //!
-//! | module | what lives there |
+//! | module | content |
 //! |---|---|
 //! | [`address`] | ranges, offsets, and the names that whereabouts derives from them |
 //! | [`ipam`] | the configuration of a NetworkAttachmentDefinition |
-//! | [`definitions`] | of which network an address is that a pod reports |
-//! | [`names`] | of which network and address the name of a reservation is |
+//! | [`definitions`] | the network of an address that a pod reports |
+//! | [`names`] | the network and the address in the name of a reservation |
 //! | [`networks`] | the two multus annotations of a pod |
 //! | [`podref`] | the owner of a row, and globs over owners |
 //! | [`pool`] | an IPPool as it was observed |
@@ -39,7 +39,9 @@
 //! | [`work`], [`cases`], [`lanes`] | open work, when each case is looked at, and how the cases of a pool gather |
 //! | [`batch`] | the cases of a pool that are worked for together |
 //! | [`plan`] | the planner: news and answers in, batches and effects out |
+//! | [`history`] | whether the API server's data went back in time |
 //! | [`wait`] | waits until a moment, or for nodes |
+//! | [`text`] | texts borrowed from JSON; how messages quote them |
 //! | [`time`] | moments without a clock |
 
 pub mod address;

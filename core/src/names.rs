@@ -17,8 +17,8 @@ use crate::{
     pod::PodState,
 };
 
-/// The networks that definitions and pools name, each with the ranges that it is known to have. None of these stands for
-/// ranges that are not known: in a file on the nodes, or in a text that is none.
+/// The networks that definitions and pools name, each with its known ranges. A `None` range stands for ranges that ipgc
+/// does not know: in a file on the nodes, or in a text that is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KnownNetworks(BTreeMap<Option<Box<str>>, HashSet<Option<Range>>>);
 
@@ -74,9 +74,8 @@ impl<'n> Reading<'n> {
     }
 }
 
-/// Reads the name of a reservation. A reading in a network that has the address counts before one that begins with the
-/// name of a known network, and this before any other: of the best kind, one reading is the answer, and
-/// several are none.
+/// Reads the name of a reservation. Best is a network with the address in a range, then any other network whose name is
+/// known, then the rest. Two equally good readings make the name ambiguous.
 pub fn split<'n>(name: &'n str, known: &KnownNetworks) -> Reading<'n> {
     let may_have = |range: &Option<Range>, address| range.is_none_or(|it| it.contains(address));
     let rank = |network: Option<&str>, address| match known.0.get(&network.map(Into::into)) {

@@ -88,16 +88,17 @@ impl NodeState {
 pub struct Node {
     /// `None` while no node of that name exists.
     state: Option<NodeState>,
-    /// When the last change of existence was seen.
+    /// Since when the node is known to exist, or to be absent.
     since: Moment,
     lease: Lease,
     /// The boot that was reported last.
     boot: Option<Boot>,
     /// No later boot had begun at this moment.
     still_booted: Option<Moment>,
-    /// The last change of the boot of which it is known after which moment it happened.
+    /// The last reboot of which an earliest moment is known.
     reboot: Option<Reboot>,
-    /// Nobody saw what happened on it before this gap in the pod watch.
+    /// Set if the node may run a sandbox of a pod that no watch showed: a gap in the pod watch, and the time at work
+    /// since.
     suspect: Option<Suspect>,
     /// When its kubelet was at work last before the node was not ready, or gone, as far as is known.
     worked: Option<Moment>,
@@ -137,9 +138,8 @@ struct Beat {
 }
 
 impl Beat {
-    /// From when on the kubelet was at work, of the time after `moment`. In a series that may have
-    /// begun before, a change is seen within `widest`, that may have come before, and then another
-    /// one, that has not.
+    /// Since when after `moment` the kubelet is known to be at work. If the series began before `moment`, the first
+    /// change seen after it may be older. The second one is not, and is seen within twice `widest`.
     fn since(self, moment: Moment) -> Moment {
         if self.after >= moment {
             self.first
@@ -373,7 +373,7 @@ impl Node {
         });
     }
 
-    /// It is known now to have been until now what the watch of nodes told last.
+    /// A read, or the next event, shows that what the watch told last was true until now.
     fn confirm(&mut self, now: Moment) {
         self.end_stretch(now);
         if let Some(suspect) = &mut self.suspect {
@@ -381,8 +381,7 @@ impl Node {
         }
     }
 
-    /// It was something else meanwhile, and nobody knows since when: what it showed since it was last confirmed
-    /// counts for nothing.
+    /// A read showed something else. Nobody knows since when. The time since the last confirmation does not count.
     fn miss(&mut self, now: Moment) {
         self.worked = self.last_at_work(now);
         self.since = now;
@@ -392,7 +391,7 @@ impl Node {
         }
     }
 
-    /// Whether it has ceased to block for such a wait, and nothing but the silence of the watch tells that it was so.
+    /// Whether it stopped blocking only by time that neither a read nor an event has confirmed.
     fn is_unconfirmed(&self, wait: Duration, now: Moment) -> bool {
         self.suspect
             .is_some_and(|suspect| suspect.confirmed < wait && self.longest(suspect, now) >= wait)

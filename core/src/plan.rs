@@ -1,7 +1,7 @@
 //! The planner: all open work, and what happens next.
 //!
-//! News and answers of turns go in by [`Planner::take`], effects come out. Pure: it reads and tidies the evidence, and
-//! asks nobody.
+//! News and answers of turns go in by [`Planner::take`], effects come out. The planner makes no requests. It reads the
+//! evidence, counts sweeps in it, and forgets old parts of it.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -119,9 +119,9 @@ pub struct Outlook {
     pub at_work: bool,
     /// When the next of the others is looked at.
     pub next: Option<Moment>,
-    /// Cases that were looked at and wait.
+    /// Cases that were looked at and are not closed. Those at work count too.
     pub waiting: usize,
-    /// Those of them with reservations that are marked and not deleted yet.
+    /// Cases with rows whose removal was asked for, or with marked reservations, that are not done.
     pub begun: usize,
     /// Whether the planner has taken in all that a sweep found.
     pub is_surveyed: bool,
@@ -132,8 +132,8 @@ pub struct Outlook {
 pub struct Planner {
     cases: Cases,
     lanes: Lanes,
-    /// For what a sweep was asked, and when, since the last one had not seen it. Once a later one has not seen it either,
-    /// sweeps come at their time.
+    /// The pools and slices for which a sweep was asked, and when. If a sweep that began later did not see them either,
+    /// no further sweep is asked for.
     asked: HashMap<String, Moment>,
     /// When the last sweep began that came to its end.
     surveyed: Option<Moment>,
@@ -158,7 +158,7 @@ impl Planner {
                 Vec::new()
             }
             Input::TookOver => {
-                // The copy that led told of them; now it is our turn.
+                // The former leader reported these cases. This copy reports them now.
                 self.cases.wake_all(now);
                 Vec::new()
             }

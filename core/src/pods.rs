@@ -218,9 +218,8 @@ impl PodIndex {
         };
     }
 
-    /// A list begins, the first one or one after a lost watch. States may have been missed since
-    /// the watch was heard last; what was observed of a pod since then, it may not have lived to
-    /// see.
+    /// A list begins. Events may be missing since `heard_until`. A row seen after that may belong to another pod, so
+    /// its sandbox is forgotten.
     pub fn begin_list(&mut self, heard_until: Moment) {
         self.listing = true;
         self.listed_others.clear();
@@ -231,8 +230,8 @@ impl PodIndex {
         }
     }
 
-    /// A pod that bore a name before a list until `over`, and that nobody saw, answers no more, unless so many DELs as a
-    /// pod of that name takes `may_never_end`.
+    /// Ends the doubt about unseen pods before a list, if that list is not later than `over`. A doubt stays if the DELs
+    /// of such a pod `may_never_end`.
     pub fn end_doubts(&mut self, over: Moment, may_never_end: impl Fn(usize) -> bool) {
         let is_over = |listed_at: Option<Moment>, pod: &PodState| {
             // The cluster's own network may be whereabouts' too.
@@ -251,9 +250,8 @@ impl PodIndex {
         }
     }
 
-    /// The list is complete: whoever was not in it ended while we did not look. Of all who ended
-    /// so far, somebody of the same name may have been born, taken the rows over and been killed
-    /// meanwhile, unseen.
+    /// The list is complete. A pod that is not in it ended unseen. After each known end, a pod of that name may have
+    /// been created, have taken over the rows, and have been deleted unseen.
     pub fn end_list(&mut self, now: Moment) -> Vec<Arc<Ended>> {
         self.listing = false;
         self.listed_at = now;
@@ -305,7 +303,7 @@ impl PodIndex {
     }
 
     /// Whether the pod of a name lives, and reports an address that `is` one of those asked for, by an entry of its
-    /// status. So does every pod of which nothing is kept.
+    /// status. True also if the pod exists and nothing else is known of it.
     pub fn reports(&self, podref: &str, is: impl Fn(IpAddr, StatusEntry<'_>) -> bool) -> bool {
         match self.live.get(podref) {
             Some(live) => {
@@ -396,10 +394,9 @@ impl PodIndex {
         self.ended.get(podref).cloned().unwrap_or_default()
     }
 
-    /// Forgets ends that are older than `keep`, and since which a sweep that began at `swept` has
-    /// ended, unless they are `needed`: in work, or of a node that is silent. As long as one of a
-    /// podref is kept or a successor lives, all are, since the rows may be anyone's; but for those
-    /// whose sandboxes are known to be stopped, whose doubts go to whoever came later.
+    /// Forgets ends older than `keep` if a sweep that began at `swept` came later, unless they are `needed`. If one end
+    /// of a name is kept, or a pod of it lives, the others stay too, since any of them may own the rows. Only settled
+    /// ends may go; their doubt passes to the next incarnation.
     pub fn forget(
         &mut self,
         swept: Moment,
@@ -451,7 +448,7 @@ impl PodIndex {
         self.len() == 0
     }
 
-    /// The list before which somebody may have left rows to a pod that is first seen now.
+    /// The list before which a pod may have left rows to a pod that is first seen now.
     fn doubt(&self, podref: &PodRef, now: Moment) -> Option<Moment> {
         if self.listing {
             return Some(now);

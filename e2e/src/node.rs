@@ -8,7 +8,7 @@
 //!    └ node-2  another one, which can be cut off or killed while the first lives
 //! ```
 //!
-//! | module | what lives there |
+//! | module | content |
 //! |---|---|
 //! | `namespaces` | what holds namespaces, and how commands and sockets get into them |
 //! | `hub` | the network, and the forwarder to the API server |

@@ -1,7 +1,7 @@
 //! A whole cluster in one process, driven by one number: machines, kubelets, whereabouts, owners of pods, people and a
 //! hostile API server around the shipped ipgc, under a paused clock and on one thread.
 //!
-//! | module | what lives there |
+//! | module | content |
 //! |---|---|
 //! | [`dice`] | every random choice |
 //! | [`story`], `seeds` | a cluster and all that is done to it, as a list; that of a seed |

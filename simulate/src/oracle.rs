@@ -1,4 +1,4 @@
-//! The judge of a run, who knows all sandboxes: no removal of ipgc took an address from a sandbox that had it, and in the
+//! Checks a run against the true sandboxes: no removal of ipgc took an address from a sandbox that had it, and in the
 //! end nothing is left that nobody needs. Reads the history of the API server, and changes nothing.
 
 use std::{collections::BTreeMap, fmt, time::Duration};

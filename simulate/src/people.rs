@@ -180,7 +180,8 @@ impl World {
         });
     }
 
-    /// A pod lives on unreachably with a network that its successor of the same name does not have, and the successor ends.
+    /// A pod keeps a network on a machine that is cut off. Its successor runs elsewhere without that network, and is
+    /// deleted.
     async fn again(self, uid: u64, pod: Pod, time: Duration) {
         let machine = pod.machine;
         self.clone().plug(uid, pod.clone()).await;

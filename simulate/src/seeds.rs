@@ -214,7 +214,7 @@ impl Story {
                     owner.nets[0] = net;
                 }
             }
-            // Longer than these rows wait where no node counts.
+            // Longer than the wait of these rows when no node holds them.
             let (begin, machine) = (
                 of_devices.millis(20_000, 80_000),
                 of_devices.below(self.machines),

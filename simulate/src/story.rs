@@ -31,7 +31,7 @@ pub struct Story {
     pub immutable: Option<Immutable>,
     /// A crash of the first copy.
     pub crash: Option<At>,
-    /// Names of pods that are gone stay unused until then.
+    /// Until then, names of gone pods are not used again.
     pub returns: Option<Returns>,
     /// Deeds, by time.
     pub steps: Vec<Step>,

@@ -57,7 +57,7 @@ pub struct State {
     pub sandboxes: Vec<Sandbox>,
     /// Addresses that were given to a second sandbox while a first one had them.
     pub doubled: Vec<Doubled>,
-    /// What ipgc would have let a person do, and must not.
+    /// Forced releases that ipgc would have allowed though its pod reports the address and answers on it.
     pub wrong: Vec<Violation>,
     /// How often each thing happened.
     pub counts: BTreeMap<String, u64>,

@@ -48,9 +48,9 @@ pub struct Assessor<'s> {
     pub policy: &'s Policy,
     pub(super) nodes: Nodes,
     pub(super) longest_grace: Duration,
-    /// The present by the clock that pods are stamped by: of files the latest stamp in them.
+    /// The present, for ages. For files: the latest time in their pods.
     pub present: Option<Timestamp>,
-    /// The namespaces in which a row may be that cannot be seen.
+    /// The namespaces with a pool that cannot be read, or whose range cannot.
     pub blind: BTreeSet<String>,
 }
 
@@ -92,7 +92,7 @@ impl Judged<'_> {
         Some(self.stale()?.clearance.grade.as_str().to_owned())
     }
 
-    /// So many seconds from now a collector would free it that begins to look now.
+    /// Seconds until a collector that starts now would free it.
     pub fn wait_seconds(&self) -> Option<u64> {
         let moment = self.stale()?.clearance.wait.moment()?;
         Some(moment.since(NOW).as_secs())
@@ -106,8 +106,7 @@ impl Judged<'_> {
         }
     }
 
-    /// Whether it is a reservation that says nothing of whose it is, and nothing that it may be somebody's: a person may
-    /// have it deleted.
+    /// Whether it is a reservation that names no pod and has no unknown field. A person may have it deleted.
     pub fn names_no_pod(&self) -> bool {
         let unreadable = Verdict::Unknown(Unknown::Unreadable(pool::Unreadable::PodRef));
         matches!(self.item, Item::Reservation(..)) && self.verdict == unreadable
@@ -194,13 +193,13 @@ impl<'s> Assessor<'s> {
         }
     }
 
-    /// So many seconds ago the reservation of a stale row was created.
+    /// For how many seconds the address of this reservation, or of this stale row with one, has been taken.
     pub fn stale_seconds(&self, it: &Judged<'_>) -> Option<u64> {
         let age = self.present?.duration_since(self.stale_since(it)?);
         u64::try_from(age.as_secs()).ok()
     }
 
-    /// When a reservation was created, or that of a stale row.
+    /// When this reservation, or that of this stale row, was created: since then the address is taken.
     pub fn stale_since(&self, it: &Judged<'_>) -> Option<Timestamp> {
         if let Item::Reservation(reserved, _) = it.item {
             return reserved.created;

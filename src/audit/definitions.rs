@@ -27,7 +27,7 @@ pub struct Definitions<'s> {
 pub struct Led<'s> {
     /// Whether all definitions that lead to it have addresses reserved across ranges.
     pub reserves: bool,
-    /// The parts of the range that they hand out, each with its definition. Nothing stands for a slice, all of which is
+    /// The parts of the range that they hand out, each with its definition. `None` is a node's slice, all of which is
     /// handed out.
     parts: Vec<(&'s str, Option<&'s Span>)>,
 }
@@ -93,7 +93,7 @@ impl<'s> Led<'s> {
     }
 }
 
-/// A definition of which it is not known to which pools it leads.
+/// A definition whose pools are not known.
 struct Blind<'s> {
     name: &'s str,
     network: Option<&'s str>,

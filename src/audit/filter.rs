@@ -32,7 +32,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether there is what is asked for: nothing wrong with what does not exist is no news.
+    /// Checks that the filter names things that exist. Otherwise an empty report would look like good news.
     ///
     /// # Errors
     /// One line that names it.

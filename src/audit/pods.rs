@@ -1,5 +1,5 @@
-//! The addresses that live pods report, against those that are allocated: addresses that two of them have, and addresses
-//! that no row holds for them. A pod that may have given them back already is nobody's evidence.
+//! The addresses that live pods report, against those that are allocated: addresses that two of them have, and
+//! addresses that no row holds for them. A pod that may have given its addresses back is left out.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

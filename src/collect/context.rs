@@ -1,4 +1,4 @@
-//! The clients, evidence and settings that informers, turns, sweeps and releases share.
+//! The client, evidence and settings that informers, turns, sweeps and releases share.
 
 use std::{
     collections::HashMap,
@@ -64,7 +64,7 @@ pub struct Context {
     pub claims: Mutex<HashMap<String, Claims>>,
     /// Where work runs that is ended before the run ends.
     pub tasks: TaskTracker,
-    /// Nothing new is begun after that.
+    /// Cancelled at shutdown: no new work begins.
     pub stop: CancellationToken,
     /// The evidence: see [`Context::evidence`].
     pub evidence: Shared<Evidence>,
@@ -90,7 +90,8 @@ pub struct Context {
     pub clock: Clock,
     /// Where the sweep shows that it gets on.
     pub pulse: Arc<Pulse>,
-    /// No row is freed any more, and only marks are ended.
+    /// Cancelled when the time of `run --once` is over: no row is freed, no reservation is marked for a new case, and
+    /// marked reservations are finished.
     pub closing: CancellationToken,
     /// Whether we may write, and the writes that the server refuses though we may send them.
     pub gate: Arc<Gate>,

@@ -1,8 +1,8 @@
-//! The gate in front of every write: shut while we are told that we may not write, and while another
-//! copy leads.
+//! The gate in front of every write of the collector: shut while the server denies the rights, and while another copy
+//! leads.
 //!
-//! A missing right and admission are told by the same 403. Only an access review tells them apart: a refusal is about our
-//! rights, which shuts the gate, or about the one object that was to be changed, which backs off alone.
+//! The server answers 403 for a missing right and for admission. Only an access review tells which: a missing right
+//! shuts the gate, and a refusal of one object makes that object alone back off.
 
 use std::{sync::Mutex, time::Duration};
 
@@ -114,8 +114,7 @@ impl Gate {
         }
     }
 
-    /// All pools could be read. Where nothing was refused for a while after a read had been, it counts no
-    /// more.
+    /// A sweep read all pools. If a refused read shut the gate, and nothing was refused for a minute, it opens.
     pub fn read(&self) {
         let now = self.clock.now();
         let shut = *self.shut.borrow();

@@ -44,13 +44,12 @@ impl PodSink {
 
 impl Sink<LeanPod> for PodSink {
     fn begin_list(&mut self) {
-        // A fresh watch may lag by the cooldown: what was seen of rows within it may be of successors.
+        // A fresh watch may lag by the cooldown: rows seen within it may belong to successors.
         let heard_until = self.0.freshness.heard_until().since_epoch();
         let heard_until = Moment::new(heard_until.saturating_sub(self.0.config.policy.cooldown));
         self.with(|evidence, now| {
             let Evidence { pods, nodes, .. } = evidence;
-            // The nodes are about to be suspected anew. Rows that no node stood in the way
-            // of before do not wait again because of that.
+            // All nodes will block again. Rows that no node blocked before must not wait again for this.
             let wait = self.0.config.policy.longest_wait(pods.longest_grace());
             let is_blocked = nodes.blockers(None, wait, now).is_some();
             let is_suspect = nodes.suspects(None, wait, now).is_some();
@@ -86,8 +85,7 @@ impl Sink<LeanPod> for PodSink {
     fn end_list(&mut self) {
         let missing = self.with(|evidence, now| {
             let missing = evidence.end_pod_list(&self.0.config.policy, now);
-            // Before anybody can see the new list: until it is known which nodes there are, rows of
-            // those whom nobody saw wait.
+            // This comes before the lock is released: until the nodes are listed, rows of unseen pods wait.
             evidence.nodes.gap(now);
             missing
         });

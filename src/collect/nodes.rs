@@ -64,7 +64,8 @@ impl Context {
             }
             let now = self.clock.now();
             let Interest { until, is_awaited } = *interest.borrow_and_update();
-            // A case waits for one of its nodes, so that it says nothing of the others whether this one is ready.
+            // A case watches one of its nodes. That one may be ready while the others are silent, so all Leases are
+            // read.
             let read_every = if is_awaited || until > now {
                 Some(quick)
             } else {
@@ -77,7 +78,8 @@ impl Context {
                     warn!(%error, "Leases cannot be read, rows that depend on them wait");
                 }
             }
-            // Now and then: how late it is known that a machine still ran decides of how many pods its next boot tells.
+            // Seldom is enough. The later the present boot is confirmed, the more ended pods the next boot proves
+            // stopped.
             let confirm_every =
                 (self.config.policy.grace / 2).clamp(Duration::from_secs(1), SILENCE);
             if read_every.is_some() && confirmed_at.is_none_or(|at| now.since(at) >= confirm_every)
@@ -116,8 +118,8 @@ impl Context {
             .forget(KEEP_GONE.max(wait.saturating_mul(2)), now);
     }
 
-    /// All nodes that exist, by a quorum LIST begun after the gap: each may run what nobody saw. Until when their Leases
-    /// are of interest.
+    /// Lists all nodes after the gap, by a quorum LIST: each of them blocks. Returns until when their Leases are
+    /// needed.
     async fn list_suspects(&self) -> Result<Option<Moment>, CallError> {
         let gap = self.evidence().nodes.pending_gap();
         let Some(gap) = gap else {
@@ -191,7 +193,7 @@ impl Context {
             .await?;
         let seen = clock.now();
         let nodes = &mut self.evidence().nodes;
-        // Of two times, each version differs from what it was.
+        // If the data went back meanwhile, versions cannot be compared.
         if history.epoch() == epoch {
             let names: Vec<String> = nodes.existing().map(|(name, _)| name.to_owned()).collect();
             for name in names {
@@ -202,7 +204,7 @@ impl Context {
         Ok(())
     }
 
-    /// Those who wait for something on a node look again when it has happened.
+    /// Tells the planner which nodes changed.
     async fn wake(&self, last: &mut HashMap<Box<str>, Pulse>) {
         let pulse: HashMap<Box<str>, Pulse> = {
             let evidence = self.evidence();

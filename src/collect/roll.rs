@@ -1,8 +1,7 @@
 //! The roll of a namespace: which of some pods exist, by the names of all pods in it.
 //!
-//! A whole namespace is a few pages of names. A question that comes while a list is read is answered by the next
-//! one, all by the same: each list begins after all who are answered by it have asked, which is what
-//! makes it a proof (docs/safety.md).
+//! A whole namespace is a few pages of names. A question that comes during a list waits for the next list, which
+//! answers all waiting questions. So each list begins after its questions, and is a proof (docs/safety.md).
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -33,8 +32,8 @@ pub type Rolls = Batches<Vec<String>, Answer>;
 /// A roll, or why a page of it cannot be read: nothing is known then.
 pub type Answer = Result<Roll, Arc<CallError>>;
 
-/// When the roll was begun, and which of the pods that were asked about exist. Those are left out that take fewer requests
-/// to read alone than the rest of the roll.
+/// When the roll was begun, and which of the pods that were asked about exist. Pods that are cheaper to read one by one
+/// are left out.
 pub type Roll = (Instant, Arc<HashMap<String, Presence>>);
 
 /// Answers questions about the pods of a namespace as long as there are some.

@@ -246,7 +246,7 @@ fn finish(
     Ok(snapshot)
 }
 
-/// Of files that should tell something nobody knows what: an object that seems to be absent may be in one.
+/// An empty file may have held any object. So no absence is proven.
 fn lack(snapshot: &mut Snapshot, empty: &[PathBuf]) {
     let names: Vec<_> = empty
         .iter()
@@ -322,7 +322,7 @@ fn expand(paths: &[PathBuf], is_gathered: &mut bool) -> Result<Vec<PathBuf>, Str
     Ok(files)
 }
 
-/// So deep are the folders of no program that gathers objects.
+/// Deepest folder that is read; programs that gather objects make none so deep.
 const DEEPEST: usize = 16;
 
 /// Adds the files of a folder, and below it those that are named after a kind: what lies beside them there may be anything, so

@@ -35,7 +35,7 @@ pub struct Scan {
     pub selector: Option<kube::core::Selector>,
     /// Do not look for other programs that free addresses.
     pub only_objects: bool,
-    /// The kinds that were found before: that the API server no longer knows one is no absence of its objects.
+    /// Kinds that an earlier read found. If the API server does not know one now, this is an error, not an absence.
     pub known: BTreeSet<Kind>,
 }
 

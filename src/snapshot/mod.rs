@@ -178,7 +178,7 @@ pub struct Snapshot {
     pub is_unordered: bool,
     /// The only namespace whose pools were looked for.
     pub pools_of: Option<String>,
-    /// The namespaces of the pods, where those of others may have been left out.
+    /// The namespaces that have pods, if pods of others may be missing in the input.
     pub confined: Option<BTreeSet<Box<str>>>,
     /// Whether some nodes are missing in the input: a silent one may be among them.
     pub nodes_are_partial: bool,

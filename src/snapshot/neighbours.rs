@@ -1,7 +1,6 @@
 //! Other programs that free addresses in the cluster, and pools in namespaces that are not looked at.
 //!
-//! All of it is asked for with the rights of the caller, and none of it is needed: of what is refused or fails, it is said
-//! that it is not known.
+//! The caller's rights are used. If a request fails, a note says that the answer is not known.
 
 use std::collections::{BTreeMap, BTreeSet};
 

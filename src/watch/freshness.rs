@@ -28,14 +28,13 @@ const FRESH: Duration = Duration::from_secs(90);
 /// watch may then go on for minutes.
 pub const HEAD_DEADLINE: Duration = Duration::from_secs(30);
 
-/// After a failure, what was missed comes in first: time to take it in.
+/// After a gap, missed events come first. This is the time for them.
 const CATCH_UP: Duration = Duration::from_secs(2);
-/// A watch that is taken up soon is fresh by then. One that is not may stay away.
+/// Longest wait of a sweep for a fresh watch.
 const CAUGHT_UP: Duration = Duration::from_secs(3);
 /// How often it is looked at whether it is.
 const LOOK: Duration = Duration::from_millis(100);
-/// The server ends each watch after some minutes, and the next one is taken up at once. What happens
-/// within so short a time is told in time: it is less than the shortest cooldown.
+/// A new watch within this time leaves no gap: it is less than the shortest cooldown.
 const TAKEN_UP: Duration = Duration::from_millis(500);
 
 /// When the pod watch was last heard: by an event or a bookmark. The head of its answer does not count: a server
@@ -49,17 +48,17 @@ pub struct Freshness {
 
 #[derive(Debug, Default)]
 struct State {
-    /// When something was heard last; `None` while nothing is heard.
+    /// Last event or bookmark; `None` from a failure to the next one.
     heard: Option<Moment>,
     /// When the watch ended in order, until the next one is taken up.
     ended: Option<Moment>,
-    /// When it was heard first after nothing was.
+    /// First event or bookmark after the last gap.
     since: Moment,
     /// When the present watch began.
     head: Moment,
-    /// When something was heard last before that.
+    /// Last event or bookmark before the present watch began.
     before: Moment,
-    /// When it was heard last before it was lost.
+    /// Last event or bookmark before the watch failed.
     until: Moment,
 }
 
@@ -111,7 +110,7 @@ impl Freshness {
         let mut state = lock(&self.state);
         state.ended = None;
         if let Some(heard) = state.heard.take() {
-            // One that fails as it begins is an answer to what was missed, and tells nothing of it.
+            // A watch that fails in its first 2 s may have sent only old events.
             let is_new = now.since(state.head) < CATCH_UP;
             state.until = if is_new { state.before } else { heard };
         }

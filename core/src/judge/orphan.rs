@@ -20,7 +20,7 @@ use crate::{
 /// A reservation that has no row waits for so much longer: an upstream DEL in flight deletes it by
 /// name.
 const ORPHAN_MORE: Duration = Duration::from_secs(10);
-/// A claim that is older than an ADD may take by so much is nobody's work in progress.
+/// A mark that is older than the longest ADD by this much belongs to no running work.
 const CLAIM_OLD: Duration = Duration::from_secs(60);
 
 /// Judges a reservation of `address` without a row, whose pod was read as `presence` after it was
@@ -37,7 +37,7 @@ pub fn judge_orphan(
         Ok(row) => row,
         Err(unreadable) => return Verdict::Unknown(Unknown::Unreadable(unreadable)),
     };
-    // A claim of before the flag was given comes to its end: its row is gone.
+    // A reservation that was marked before `--keep-podref` was set is finished, since its row is gone.
     if policy.keeps(&row.podref) && !reservation.is_claimed() {
         return Verdict::Unknown(Unknown::KeptOwner);
     }
@@ -50,8 +50,8 @@ pub fn judge_orphan(
     let first = facts.sighting.map_or(now, |sighting| sighting.first);
     let stale = |cause, clearance| Verdict::Stale(Stale { cause, clearance });
     if reservation.is_claimed() && !matches!(presence, Presence::Unknown(_)) {
-        // Its row went, and so it was cleared, before it was claimed. Where its pod lives again,
-        // what follows gives it back.
+        // The row was free to go before the mark was made. If the pod lives again, the next steps give the reservation
+        // back.
         let clearance = Clearance::certain(first + policy.add_budget + CLAIM_OLD);
         return beside_others(&subject, stale(Cause::Deleted, clearance));
     }
@@ -60,7 +60,7 @@ pub fn judge_orphan(
         Presence::Present(None) => Verdict::Held(Held::Present),
         Presence::Absent => Verdict::Stale(absent(&subject)),
         Presence::Present(Some(pod)) => {
-            // Its name may be read wrongly, and of what its pod reports none is free.
+            // The name can have several readings. If the pod reports one of them, the reservation stays.
             // No row says where the pod has the address: a file on the nodes may name the network.
             let is_reported = facts.scope.is_reported_by(pod, address)
                 || facts.scope.is_reported_without_name_by(pod, address)

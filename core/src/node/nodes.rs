@@ -25,8 +25,7 @@ pub struct Nodes {
     went_back: bool,
 }
 
-/// When a kubelet's Lease shows that it was at work for `wait` after `since`. Where that should be over by now, it is yet
-/// to be seen.
+/// When a Lease can show that its kubelet was at work for `wait` after `since`. If that is past, ipgc looks again soon.
 pub(crate) fn by_lease(since: Moment, wait: Duration, now: Moment) -> Moment {
     let end = since + wait;
     if end <= now {
@@ -141,8 +140,8 @@ impl Nodes {
         }
     }
 
-    /// The nodes that would block such a wait but for what a watch of nodes did not tell, which may be dead: they have to
-    /// be [`read`](Self::read). All, or the one of this slice.
+    /// The nodes that stopped blocking only by time that nothing has confirmed. They have to be [`read`](Self::read),
+    /// since the watch may be dead. All, or the one of this slice.
     pub fn unconfirmed(
         &self,
         slice: Option<&str>,
@@ -310,8 +309,8 @@ impl Nodes {
         named.filter_map(|(name, node)| Some((&**name, node.state.as_ref()?)))
     }
 
-    /// How each node that exists stands at present, for whoever waits on it: two of these that
-    /// differ mean that something happened there.
+    /// The present signs of each known node, gone ones included. If two results differ for a node, something happened
+    /// there.
     pub fn pulse(&self, now: Moment) -> BTreeMap<&str, Pulse> {
         let pulse = |node: &Node| Pulse {
             exists: node.state.is_some(),

@@ -1,12 +1,9 @@
-//! Whose rows were there without a pod that could have them, when all rows were looked at last.
+//! Owners with rows and without a pod that can have them, by the last sweeps.
 //!
-//! Before the first list anybody may have borne a name and been killed, unseen; a pod that is born
-//! later takes over the rows of that one, whose sandbox may still answer. A sweep that began so long
-//! after the list that no ADD from before it can be at work has found all such rows: whoever is born
-//! after it, and of whose name it found none, is the first to have any.
-//!
-//! How many rows each of them has is counted besides, and of how many interfaces: of whom nobody saw, that tells how
-//! many he had.
+//! A pod may have been deleted unseen before a list. A later pod of that name takes over its rows, while the old
+//! sandbox may answer. A sweep that begins W after the list finds all such rows. A pod created after that sweep, under
+//! a name without rows, is the first one to have rows. The numbers of rows and interfaces are kept too: they are the
+//! only sizes known of an unseen pod.
 
 use std::{
     collections::HashMap,

@@ -21,10 +21,9 @@ pub struct Live {
     pub trail: Trail,
     /// Whether it was seen since the last list began.
     pub is_seen: bool,
-    /// The list before which somebody may have borne its name and left it rows, unseen: that in
-    /// which it was first seen, or the last one before its birth.
+    /// See [`Ended::listed_at`].
     pub listed_at: Option<Moment>,
-    /// When its birth was seen: none where a list showed it first.
+    /// See [`Ended::born`].
     pub born: Option<Moment>,
     /// When it was first seen Running.
     pub running_since: Option<Moment>,

@@ -1,7 +1,7 @@
 //! All that is known of one address, pod, pool or node: the verdict on each row that it concerns, why, and what
 //! would change it.
 //!
-//! | module | what lives there |
+//! | module | content |
 //! |---|---|
 //! | [`report`] | the answer, as plain data with a schema |
 //! | `parts` | each row, reservation, pod and node of an answer |

@@ -1,8 +1,7 @@
 //! The steps of releasing one reservation, whose order their types keep.
 //!
-//! [`Marked`] is a reservation that no ADD accepts any more (claimed, or of a pod whose name never
-//! returns), [`Proven`] is a marked one whose pod was read as absent after that, and only a proven one
-//! can be deleted. Both are made here alone.
+//! [`Marked`]: no ADD can accept the reservation any more, since it is marked or needs no mark. [`Proven`]: its pod was
+//! read after that, and its [`Fact`] holds. Only a proven one can be deleted. Both are made here alone.
 
 use std::time::Duration;
 
@@ -41,7 +40,7 @@ pub(super) struct Marked<'r> {
     ripe: Option<Moment>,
 }
 
-/// A marked reservation whose pod was absent after it was marked.
+/// A marked reservation whose [`Fact`] was found true after it was marked.
 pub(super) struct Proven<'r>(Marked<'r>);
 
 impl<'r> Marked<'r> {
@@ -204,8 +203,8 @@ async fn left(
     Left::after(&context.gate, Access::Write, "release reservations", error)
 }
 
-/// Reads the pods of marked reservations, which are marked by now: when that began, those proven
-/// absent, and those that are kept. Nothing else makes a [`Proven`].
+/// Reads the pods of marked reservations. Returns when the reads began, the reservations whose [`Fact`] holds, and
+/// those that stay. Nothing else makes a [`Proven`].
 pub(super) async fn prove<'r>(
     context: &Context,
     marked: Vec<Marked<'r>>,

@@ -1,8 +1,7 @@
 //! One look at all reservations and all pools.
 //!
-//! Reservations first: whoever has one has written its row by then, so one that is seen without a
-//! row afterwards has none. Most rows and reservations are passed over at a glance, because a pod
-//! that lives reports them; only the others are kept for a judgement by what the watch tells.
+//! Reservations are read first. A pod's row exists before its reservation, so a reservation whose row is not found
+//! later has none. Most rows need no verdict: a live pod reports them.
 
 mod again;
 mod usage;
@@ -47,7 +46,7 @@ pub struct Look<'l> {
     report: SweepReport,
     /// Reservations that no pod reports, and whose they are, by namespace.
     lone: HashMap<String, Vec<(PodRef, Box<Reservation>)>>,
-    /// Whose these are, and of each the rows that were seen since: in which of the places, with which address.
+    /// The owners of these, each with the rows seen later (index in `places`, address).
     owners: HashMap<PodRef, Vec<(usize, IpAddr)>>,
     /// Rows, with their pools, that may be left of an earlier sandbox of a pod that lives.
     left: HashMap<PodRef, Vec<(PoolKey, RowContent)>>,
@@ -56,7 +55,7 @@ pub struct Look<'l> {
     candidates: Vec<Candidate>,
     /// Pods whose ends rows of others wait for.
     awaited: HashSet<PodRef>,
-    /// The pools that are one node's slice by their names, and by no row not so.
+    /// Pools that are one node's slice by name, and that no row disproves.
     slices: HashMap<PoolKey, Box<str>>,
 }
 
@@ -70,7 +69,7 @@ struct Place {
     suspect: usize,
 }
 
-/// So many candidates are looked at together, and those of a pool.
+/// Rows are judged together: when there are so many, at the end of a pool, and the rest after the last pool.
 const CANDIDATES: usize = 20_000;
 
 /// A row that nobody needs for its own pod.
@@ -283,8 +282,8 @@ impl<'l> Look<'l> {
         }
     }
 
-    /// Rows that nobody needs for their own pods may be the addresses of others. All pods are gone
-    /// through for that, so it is done for many rows at a time.
+    /// A row that its own pod does not need may be another pod's address. This check goes through all pods, so it takes
+    /// many rows at a time.
     fn judge_candidates(&mut self) {
         let context = self.context;
         let candidates = std::mem::take(&mut self.candidates);

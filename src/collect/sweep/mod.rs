@@ -41,8 +41,8 @@ impl Context {
     pub async fn run_sweeps(self: Arc<Self>) {
         let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
         loop {
-            // Rows that are seen while the watch is not fresh are not noted with the pods that live: where
-            // their names may return, these rows would wait for a second look when the pods end.
+            // A sweep notes a row's sandbox with its live pod only while the watch is fresh. Without the note, the row
+            // must be seen once more after the pod's end.
             self.freshness.caught_up().await;
             self.pulse.beat();
             // A request from before this one began is served by it.
@@ -84,8 +84,7 @@ impl Context {
         }
     }
 
-    /// Without reservations the rows are swept all the same, and the sweep has failed: those without a row are left to the
-    /// next one.
+    /// If reservations cannot be listed, the rows are swept, and the sweep counts as failed.
     async fn sweep(&self, begun: Moment) -> Result<SweepReport, String> {
         let gate = &self.gate;
         let namespace = self.config.pool_namespace.as_deref();

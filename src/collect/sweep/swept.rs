@@ -1,7 +1,7 @@
 //! The addresses of which a sweep would have seen a row.
 //!
-//! Asked for each address in use that has none. Where the pools of one namespace are swept those are nearly all of the
-//! cluster's, and nobody else can use the index of pods meanwhile: more pools must not make an answer slower.
+//! The question comes for each used address without a row, and the index of pods is locked meanwhile. So the answer
+//! must be fast, however many pools there are.
 
 use std::{cmp::Reverse, collections::HashMap, net::IpAddr};
 

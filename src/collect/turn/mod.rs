@@ -46,7 +46,7 @@ const LINGER: Duration = Duration::from_secs(30);
 pub async fn work(context: &Arc<Context>, batch: Batch, answers: &mpsc::UnboundedSender<Input>) {
     let pool = batch.pool.clone();
     let mut turn = Turn::new(context, &pool, batch);
-    // The outcome of all that have rows, beside their own.
+    // The failure of the turn. It is added to the outcome of each case that has rows.
     let all = turn.free_rows().await.err().unwrap_or_default();
     turn.report_freed();
     let tell = |answer| {
@@ -58,7 +58,8 @@ pub async fn work(context: &Arc<Context>, batch: Batch, answers: &mpsc::Unbounde
         took: turn.took,
     });
     if turn.stands_by {
-        // The planner looks at others meanwhile: what is seen early is known when it is our turn.
+        // This copy does not lead. While it waits, the planner works on other pools, so that their rows are first seen
+        // early.
         context.gate.stood_by(&context.stop).await;
     }
     // A case that waits for a moment or a node does not miss it for the reservations of others.
@@ -145,7 +146,7 @@ impl<'t> Turn<'t> {
             self.learn_from_rejection(&observed);
             let due = self.due(&observed);
             if self.context.closing.is_cancelled() {
-                // Rows that are there yet leave no mark, whatever became of the request to remove them.
+                // Rows that are still there were not removed, so no reservation of theirs is marked.
                 self.batch.give_up_attempts();
                 for podref in due.keys() {
                     self.too_late(podref);

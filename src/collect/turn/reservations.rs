@@ -250,7 +250,7 @@ impl Turn<'_> {
 
     fn orphan(&mut self, podref: &PodRef, found: &Reservation) -> Option<Wanted> {
         let (network, address) = self.place_of(&found.name)?;
-        // Whose it is may have changed; and a row that came meanwhile takes it along when it goes.
+        // The owner may have changed. If a row came meanwhile, the reservation goes with that row.
         let has_row = self.sandboxes.contains_key(&(podref.clone(), address));
         if found.owner() != podref.as_str() || (has_row && !found.is_claimed()) {
             return None;
@@ -260,7 +260,7 @@ impl Turn<'_> {
             return None;
         }
         let now = self.context.clock.now();
-        // A sweep finds it again if it is alone.
+        // If it is not remembered, a sweep saw its row. The next sweep finds it again if that row is gone.
         let sighting = self.context.evidence().recall_reservation(found, now)?;
         let mut here = RowCount::default();
         here.add(found.interface.as_deref());

@@ -67,8 +67,8 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// Whether a row of its pod was seen after it that the reservation may belong to. The pool of a former slice is known
-    /// for none.
+    /// Whether the sweep saw a row of the same pod for this reservation. A pool that was a slice is not known as one,
+    /// so slices of the network count too.
     fn saw_row_of(&self, orphan: &Orphan) -> bool {
         let rows = self.owners.get(&orphan.owner).into_iter().flatten();
         let mut rows = rows.filter(|(_, address)| *address == orphan.address);
@@ -85,8 +85,8 @@ impl Look<'_> {
         rows.any(|(_, address)| may_reserve(name, *address))
     }
 
-    /// The lone reservations, each with the pool that its row would be in; those that no pool could hold go with one that
-    /// does not exist, all together: for each such pool all others are read.
+    /// The reservations without a row, each with the pool that its row would be in. Those that fit no pool share one
+    /// pool name that does not exist, so that all pools are read once for them.
     fn orphans(&mut self) -> Vec<Orphan> {
         let known = self.context.evidence().known_networks();
         let mut orphans = Vec::new();

@@ -28,8 +28,8 @@ impl Look<'_> {
             pods, definitions, ..
         } = &mut *context.evidence();
         let usage = pods.usage(definitions, is_swept);
-        // Two pods report one address whatever the pools say. But a row that was not seen is not one that is
-        // missing, and a pool that cannot be read may have it.
+        // Two pods report one address whatever the pools say. But a pool that cannot be read may have the row that
+        // seems to be missing: then their count is not known.
         self.report.duplicates = usage.duplicates;
         self.report.unallocated = (self.report.blind() == 0).then_some(usage.unallocated);
     }
