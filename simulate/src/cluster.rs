@@ -52,7 +52,8 @@ impl World {
     /// The kubelet of a machine makes its node, or tells of its boot.
     fn register(&self, machine: usize) {
         let it = self.machine(machine);
-        if self.server.get("nodes", "", &it.name).is_none() {
+        let node = self.server.get("nodes", "", &it.name);
+        if node.is_none() {
             self.server.put(fixtures::node(&it.name, true));
         }
         let info = json!({
@@ -60,8 +61,7 @@ impl World {
             "machineID": it.name,
             "systemUUID": it.name,
         });
-        let node = self.server.get("nodes", "", &it.name).unwrap_or_default();
-        if node["status"]["nodeInfo"] != info {
+        if node.is_none_or(|node| node["status"]["nodeInfo"] != info) {
             self.server.edit("nodes", "", &it.name, |node| {
                 node["status"]["nodeInfo"] = info;
             });
