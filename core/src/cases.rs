@@ -31,16 +31,9 @@ pub struct Outcome {
     /// Writing is not allowed at present, or the run is shutting down. No failure of the case, which is due after this
     /// wait.
     pub postponed: Option<Duration>,
-    /// Rows or reservations that may be freed later, whatever the failure.
-    pub waiting: Waiting,
-}
-
-/// The things that a case waits for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Waiting {
-    /// A moment, if there is one.
+    /// When rows or reservations may be freed later, whatever the failure.
     pub until: Option<Moment>,
-    /// Something to happen on one of these nodes, of each row another one, in the order of their names.
+    /// The nodes on one of which something has to happen for that, of each row another one, in the order of their names.
     pub nodes: Arc<[Box<str>]>,
     /// Whether a change of the node only brings the moment forward.
     pub goes_anyway: bool,
@@ -57,14 +50,6 @@ pub enum Next {
     Retries(Duration),
     /// It has failed too often.
     GivenUp,
-}
-
-/// How often a case is tried again, and when.
-pub struct Retries<'r> {
-    /// Most failures one after the other.
-    pub most: u32,
-    /// The wait after the failure with this number, counted from zero.
-    pub wait: &'r dyn Fn(u32) -> Duration,
 }
 
 #[derive(Debug)]
@@ -102,13 +87,13 @@ pub struct Cases {
     begun: usize,
 }
 
-impl Waiting {
-    /// Whether there is nothing to wait for.
-    pub fn is_empty(&self) -> bool {
-        self.until.is_none() && self.nodes.is_empty()
+impl Outcome {
+    /// Whether there is something to wait for.
+    fn waits(&self) -> bool {
+        self.until.is_some() || !self.nodes.is_empty()
     }
 
-    /// When a case is looked at that waits for this from now on.
+    /// When a case is looked at that waits from now on.
     fn due(&self, now: Moment) -> Moment {
         if self.nodes.is_empty() {
             return self.until.unwrap_or(now);
@@ -121,16 +106,6 @@ impl Waiting {
         self.until.map_or(now + look, |until| until.min(now + look))
     }
 
-    fn or(mut self, other: Self) -> Self {
-        let goes_anyway = |it: &Self| it.goes_anyway || it.nodes.is_empty();
-        self.goes_anyway = goes_anyway(&self) && goes_anyway(&other);
-        self.until = self.until.into_iter().chain(other.until).min();
-        self.nodes = union(self.nodes, other.nodes);
-        self
-    }
-}
-
-impl Outcome {
     /// A failure, to be tried again after the backoff, which is `at_least` so long.
     pub fn retry(reason: String, at_least: Duration) -> Self {
         Self {
@@ -147,13 +122,6 @@ impl Outcome {
         }
     }
 
-    fn later(waiting: Waiting) -> Self {
-        Self {
-            waiting,
-            ..Self::default()
-        }
-    }
-
     /// A row may go at this moment.
     pub fn not_before(moment: Moment) -> Self {
         Self::not_before_or_fenced(moment, Arc::default())
@@ -161,11 +129,12 @@ impl Outcome {
 
     /// A row may go at this moment, or when one of these nodes is fenced.
     pub fn not_before_or_fenced(moment: Moment, nodes: Arc<[Box<str>]>) -> Self {
-        Self::later(Waiting {
+        Self {
             until: Some(moment),
             nodes,
             goes_anyway: true,
-        })
+            ..Self::default()
+        }
     }
 
     /// A row may go when something has happened on all of these nodes, or at this moment.
@@ -178,15 +147,18 @@ impl Outcome {
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(key);
         let one = usize::try_from(hash % count).unwrap_or_default();
         let nodes = nodes.get(one).cloned().into_iter().collect();
-        Self::later(Waiting {
+        Self {
             until,
             nodes,
-            goes_anyway: false,
-        })
+            ..Self::default()
+        }
     }
 
     /// Two outcomes of one case as one.
     pub fn and(self, other: Self) -> Self {
+        let goes_anyway = [&self, &other]
+            .iter()
+            .all(|it| it.goes_anyway || it.nodes.is_empty());
         let failure = match (self.failure, other.failure) {
             (Some((reason, a)), Some((_, b))) => Some((reason, a.max(b))),
             (one, other) => one.or(other),
@@ -194,7 +166,9 @@ impl Outcome {
         Self {
             failure,
             postponed: self.postponed.max(other.postponed),
-            waiting: self.waiting.or(other.waiting),
+            until: self.until.into_iter().chain(other.until).min(),
+            goes_anyway,
+            nodes: union(self.nodes, other.nodes),
         }
     }
 }
@@ -258,13 +232,13 @@ impl Cases {
             };
             let key = Arc::new(key);
             self.by_key.insert(Arc::clone(&key), case);
-            self.put(&key, at, Waiting::default());
+            self.put(&key, at, Arc::default());
             return;
         };
         let known = Arc::clone(known);
         let is_later = matches!(case.place, Place::Waits { due, .. } if due > at);
         if is_later {
-            self.put(&known, at, Waiting::default());
+            self.put(&known, at, Arc::default());
         }
         if let Some(case) = self.by_key.get_mut(&known) {
             case.work.add(work);
@@ -308,13 +282,14 @@ impl Cases {
         Some(std::mem::take(&mut case.work))
     }
 
-    /// Gives a case back that was in flight, with its work.
+    /// Gives a case back that was in flight, with its work. `retry_after` tells the wait after so many failures before;
+    /// none once it has failed too often.
     pub fn give_back(
         &mut self,
         key: &CaseKey,
         mut work: Work,
         outcome: Outcome,
-        retries: &Retries<'_>,
+        retry_after: &dyn Fn(u32) -> Option<Duration>,
         now: Moment,
     ) -> Next {
         let Some((key, _)) = self.by_key.get_key_value(key) else {
@@ -334,44 +309,40 @@ impl Cases {
         case.is_known = true;
         case.work = work;
         let again = case.again.take().into_iter().chain(found).min();
-        let at = |moment| Waiting {
-            until: Some(moment),
-            ..Waiting::default()
-        };
         // A failure counts first, then that nothing may be written.
-        let (next, waiting) = if let Some((_, at_least)) = outcome.failure {
-            if case.tries >= retries.most {
-                (Next::GivenUp, outcome.waiting)
-            } else {
-                let wait = (retries.wait)(case.tries).max(at_least);
+        let (next, outcome) = if let Some((_, at_least)) = &outcome.failure {
+            if let Some(wait) = retry_after(case.tries) {
+                let wait = wait.max(*at_least);
                 case.tries += 1;
-                (Next::Retries(wait), at(now + wait))
+                (Next::Retries(wait), Outcome::not_before(now + wait))
+            } else {
+                (Next::GivenUp, outcome)
             }
         } else if let Some(wait) = outcome.postponed {
-            (Next::Waits(now), at(now + wait))
-        } else if outcome.waiting.is_empty() {
-            (Next::Closed, outcome.waiting)
-        } else {
+            (Next::Waits(now), Outcome::not_before(now + wait))
+        } else if outcome.waits() {
             case.tries = 0;
-            (Next::Waits(now), outcome.waiting)
+            (Next::Waits(now), outcome)
+        } else {
+            (Next::Closed, outcome)
         };
         let is_over = matches!(next, Next::Closed | Next::GivenUp);
         if is_over {
             case.tries = 0;
-            if waiting.is_empty() && again.is_none() {
+            if !outcome.waits() && again.is_none() {
                 self.by_key.remove(&key);
                 return next;
             }
         }
         self.begun += usize::from(case.is_begun);
         self.known += 1;
-        let due = if is_over && waiting.is_empty() {
+        let due = if is_over && !outcome.waits() {
             again.unwrap_or(now)
         } else {
-            let due = waiting.due(now);
+            let due = outcome.due(now);
             again.map_or(due, |again| again.min(due))
         };
-        self.put(&key, due, waiting);
+        self.put(&key, due, outcome.nodes);
         match next {
             Next::Waits(_) => Next::Waits(due),
             next => next,
@@ -381,7 +352,7 @@ impl Cases {
     /// Something happened on a node: the cases that wait for it are due.
     pub fn wake(&mut self, node: &str, now: Moment) {
         for key in self.on_node.get(node).cloned().unwrap_or_default() {
-            self.put(&key, now, Waiting::default());
+            self.put(&key, now, Arc::default());
         }
     }
 
@@ -393,13 +364,12 @@ impl Cases {
         }
     }
 
-    /// From now on a case waits for this, and until then at the latest.
-    fn put(&mut self, key: &Arc<CaseKey>, due: Moment, waiting: Waiting) {
+    /// From now on a case waits for these nodes, and until then at the latest.
+    fn put(&mut self, key: &Arc<CaseKey>, due: Moment, nodes: Arc<[Box<str>]>) {
         self.leave(key);
         let Some(case) = self.by_key.get_mut(key) else {
             return;
         };
-        let nodes = waiting.nodes;
         for node in nodes.iter() {
             let waiting = self.on_node.entry(node.clone()).or_default();
             waiting.insert(Arc::clone(key));

@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     batch::Batch,
-    cases::{CaseKey, Cases, Next, Outcome, Retries},
+    cases::{CaseKey, Cases, Next, Outcome},
     evidence::{Ended, Policy},
     known::Evidence,
     lanes::Lanes,
@@ -106,8 +106,8 @@ pub struct Terms<'t> {
     pub policy: &'t Policy,
     /// Most cases at a time, though an end may open several.
     pub capacity: usize,
-    /// How often a case is tried again after a failure, and when.
-    pub retries: Retries<'t>,
+    /// The wait of a case that failed, after so many failures before; none once it has failed too often.
+    pub retry_after: &'t dyn Fn(u32) -> Option<Duration>,
 }
 
 /// How much work is open.
@@ -329,7 +329,7 @@ impl Planner {
         let failure = outcome.failure.as_ref().map(|(reason, _)| reason.clone());
         let next = self
             .cases
-            .give_back(&key, work, outcome, &terms.retries, now);
+            .give_back(&key, work, outcome, terms.retry_after, now);
         Effect::GivenBack(GivenBack {
             key,
             next,

@@ -1,7 +1,7 @@
 //! When each case is looked at next, and how cases of a pool gather.
 
 use ipgc_core::{
-    cases::{CaseKey, Cases, Next, Outcome, Retries},
+    cases::{CaseKey, Cases, Next, Outcome},
     fact::Fact,
     lanes::Lanes,
     pool::PoolKey,
@@ -37,11 +37,8 @@ fn begin(cases: &mut Cases, now: Moment) -> Vec<(CaseKey, Work)> {
 }
 
 fn give_back(cases: &mut Cases, key: &CaseKey, outcome: Outcome, now: Moment) -> Next {
-    let retries = Retries {
-        most: 2,
-        wait: &|failures| (failures + 1) * SECOND,
-    };
-    cases.give_back(key, Work::default(), outcome, &retries, now)
+    let retry_after = |failures| (failures < 2).then(|| (failures + 1) * SECOND);
+    cases.give_back(key, Work::default(), outcome, &retry_after, now)
 }
 
 /// The same with its work, and without another try.
@@ -52,11 +49,7 @@ fn give_back_with(
     outcome: Outcome,
     at: Moment,
 ) -> Next {
-    let retries = Retries {
-        most: 0,
-        wait: &|_| SECOND,
-    };
-    cases.give_back(key, work, outcome, &retries, at)
+    cases.give_back(key, work, outcome, &|_| None, at)
 }
 
 fn one() -> (Cases, CaseKey) {
@@ -238,8 +231,10 @@ fn a_case_that_waits_for_a_node_is_due_when_something_happens_on_it() {
     for (wakes, due) in [("a", 5), ("b", 5), ("c", 62)] {
         let (mut cases, key) = one();
         begin(&mut cases, at(1));
-        let mut waits = Outcome::default();
-        waits.waiting.nodes = nodes(&["a", "b"]);
+        let waits = Outcome {
+            nodes: nodes(&["a", "b"]),
+            ..Outcome::default()
+        };
         assert_eq!(
             give_back(&mut cases, &key, waits, at(2)),
             Next::Waits(at(62))
@@ -261,10 +256,10 @@ fn each_row_watches_one_of_its_nodes_and_all_of_them_are_watched() {
     let nodes = ["a", "b", "c"].map(Box::from);
     let mut watched = [0; 3];
     for key in 0..300 {
-        let Outcome { waiting, .. } = Outcome::for_nodes(&nodes, &key.to_string(), None);
-        assert_eq!(waiting.nodes.len(), 1);
+        let outcome = Outcome::for_nodes(&nodes, &key.to_string(), None);
+        assert_eq!(outcome.nodes.len(), 1);
         for (watched, node) in watched.iter_mut().zip(&nodes) {
-            *watched += usize::from(waiting.nodes[0] == *node);
+            *watched += usize::from(outcome.nodes[0] == *node);
         }
     }
     assert!(
@@ -337,7 +332,7 @@ fn a_row_goes_anyway_unless_it_waits_with_one_that_does_not() {
     let moment = Outcome::not_before(Moment::EPOCH);
     let sooner = Outcome::not_before_or_fenced(Moment::EPOCH, Arc::clone(&node));
     let held = Outcome::for_nodes(&node, "1", Some(Moment::EPOCH));
-    let goes = |outcome: Outcome| outcome.waiting.goes_anyway;
+    let goes = |outcome: Outcome| outcome.goes_anyway;
     for (one, other, expected) in [
         (&moment, &sooner, true),
         (&sooner, &sooner, true),

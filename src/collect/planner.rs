@@ -6,7 +6,7 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use ipgc_core::{
-    cases::{CaseKey, Next, Retries},
+    cases::{CaseKey, Next},
     evidence::Ended,
     networks::{Request, Status},
     plan::{Effect, GivenBack, Input, Planner, Terms},
@@ -71,9 +71,8 @@ impl Context {
         let terms = Terms {
             policy: &config.policy,
             capacity: config.queue_capacity,
-            retries: Retries {
-                most: config.max_retries,
-                wait: &|failures| backoff.wait_after(failures),
+            retry_after: &|failures| {
+                (failures < config.max_retries).then(|| backoff.wait_after(failures))
             },
         };
         let now = self.clock.now();
