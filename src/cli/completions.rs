@@ -7,32 +7,15 @@ use clap_complete::{CompleteEnv, Shell, engine::complete, env::Shells};
 
 use super::{Ended, candidates::Wanted, print_with};
 
-const EXAMPLES: &str = "\
+pub(super) const EXAMPLES: &str = "\
 Examples:
   . <(ipgc completions bash)                                   in this shell
   . <(ipgc completions zsh)                                    in this zsh
   ipgc completions fish > ~/.config/fish/completions/ipgc.fish  in each fish";
 
-/// Arguments of `ipgc completions`.
-#[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub struct Args {
-    /// Which shell; its script asks ipgc, which also knows pools, addresses, pods, nodes and namespaces of the cluster that
-    /// kubectl uses
-    shell: Shell,
-}
-
-/// The words of a command line of kubectl after `kubectl ipgc`; the last one is to be completed.
-#[derive(Debug, clap::Args)]
-pub struct Words {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    words: Vec<OsString>,
-}
-
-/// Prints the candidates as kubectl reads them of a plugin: one on a line, with its meaning after a tab, and at the end what
-/// else is to be offered: 0 for files, 4 for nothing.
-pub(super) fn of_plugin(words: &Words) -> Ended {
-    let mut words = words.words.clone();
+/// Prints the candidates for the last of these words as kubectl reads them of a plugin: one on a line, with its meaning
+/// after a tab, and at the end what else is to be offered: 0 for files, 4 for nothing.
+pub(super) fn of_plugin(mut words: Vec<OsString>) -> Ended {
     words.insert(0, "ipgc".into());
     let last = words.len().saturating_sub(1).max(1);
     let here = std::env::current_dir().ok();
@@ -72,17 +55,16 @@ pub(super) fn answer() {
     CompleteEnv::with_factory(command).var(ASKED).complete();
 }
 
-pub(super) fn main(args: &Args) -> Ended {
-    let shell = args.shell.to_string();
+pub(super) fn main(shell: Shell) -> Ended {
     let shells = Shells::builtins();
-    let known = shells.completer(&shell);
+    let known = shells.completer(&shell.to_string());
     let known = known.ok_or_else(|| format!("nothing is known of {shell}"))?;
     let mut script = Vec::new();
     known
         .write_registration(ASKED, "ipgc", "ipgc", "ipgc", &mut script)
         .map_err(|error| format!("cannot make the script: {error}"))?;
     let mut script = String::from_utf8_lossy(&script).into_owned();
-    if args.shell == Shell::Bash {
+    if shell == Shell::Bash {
         script = script.replace("-F _clap_complete_ipgc ", "-F _ipgc ");
         script += include_str!("completions.bash");
     }

@@ -25,22 +25,17 @@ mod waits;
 pub mod watch;
 
 use std::{
+    ffi::OsString,
     io::{self, BufWriter, Write as _, stdout},
+    path::PathBuf,
     process::ExitCode,
 };
 
-use clap::{Parser, Subcommand, error::ErrorKind};
+use clap::{Parser, error::ErrorKind};
+use clap_complete::Shell;
 
 use crate::audit::table::cut;
 use ipgc_core::text::clean;
-
-/// Gives back the IP addresses that whereabouts still holds for pods that are gone.
-#[derive(Debug, Parser)]
-#[command(name = "ipgc", version, about, long_about = None, after_help = EXAMPLES)]
-pub struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,8 +49,10 @@ Examples:
   ipgc crds | kubectl diff -f -     compare the CRDs that ipgc knows with a cluster's
   . <(ipgc completions bash)        complete commands, flags, pools, addresses and pods in this shell";
 
-#[derive(Debug, Subcommand)]
-enum Command {
+/// Gives back the IP addresses that whereabouts still holds for pods that are gone.
+#[derive(Debug, Parser)]
+#[command(name = "ipgc", version, about, long_about = None, after_help = EXAMPLES)]
+pub enum Cli {
     /// Collect addresses until SIGTERM or SIGINT
     Run(Box<run::Args>),
     /// Tell what is wrong with the addresses of a cluster, or of files of kubectl get -o json or yaml
@@ -69,12 +66,26 @@ enum Command {
     /// Free single addresses by hand, whatever they wait for
     Release(Box<release::Args>),
     /// Print the CRDs of the kinds that ipgc reads
-    Crds(crds::Args),
+    #[command(after_help = crds::EXAMPLES)]
+    Crds {
+        /// Write one file for each kind into this directory instead of printing
+        #[arg(long, value_name = "DIR")]
+        output: Option<PathBuf>,
+    },
     /// Print a script by which a shell completes commands and flags
-    Completions(completions::Args),
-    /// Tell kubectl how the words of a command line may go on
+    #[command(after_help = completions::EXAMPLES)]
+    Completions {
+        /// Which shell; its script asks ipgc, which also knows pools, addresses, pods, nodes and namespaces of the cluster
+        /// that kubectl uses
+        shell: Shell,
+    },
+    /// Tell kubectl how the words of a command line after `kubectl ipgc` may go on
     #[command(name = "__complete", hide = true)]
-    Complete(completions::Words),
+    Complete {
+        /// The words, of which the last one is to be completed
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
 }
 
 /// Runs the command that the arguments name.
@@ -89,16 +100,16 @@ pub fn main() -> ExitCode {
         // Help and version, as they were asked for.
         Err(text) => text.exit(),
     };
-    let ended = match cli.command {
-        Command::Run(args) => run::main(&args),
-        Command::Audit(args) => audit::main(&args),
-        Command::Explain(args) => explain::main(&args),
-        Command::Pools(args) => pools::main(&args),
-        Command::Watch(args) => watch::main(&args),
-        Command::Release(args) => release::main(&args),
-        Command::Crds(args) => crds::main(&args),
-        Command::Completions(args) => completions::main(&args),
-        Command::Complete(words) => completions::of_plugin(&words),
+    let ended = match cli {
+        Cli::Run(args) => run::main(&args),
+        Cli::Audit(args) => audit::main(&args),
+        Cli::Explain(args) => explain::main(&args),
+        Cli::Pools(args) => pools::main(&args),
+        Cli::Watch(args) => watch::main(&args),
+        Cli::Release(args) => release::main(&args),
+        Cli::Crds { output } => crds::main(output.as_deref()),
+        Cli::Completions { shell } => completions::main(shell),
+        Cli::Complete { words } => completions::of_plugin(words),
     };
     ended.unwrap_or_else(|reason| usage(&reason))
 }
