@@ -45,10 +45,10 @@ impl World {
             pending::<()>().await;
         };
         let freeing = async {
-            let Some(freed) = writer.free(&it, false).await? else {
+            let Some((_, reservation)) = writer.free(&it, false).await? else {
                 return Ok("release: freed");
             };
-            let released = writer.release(&it.pool, freed.reservation).await;
+            let released = writer.release(&it.pool, reservation).await;
             match (released, &it.subject) {
                 (Ok(0), Subject::Reservation { .. }) => Ok("release: kept"),
                 (Ok(_), _) => Ok("release: freed"),

@@ -32,23 +32,18 @@ use crate::{
     snapshot::{Snapshot, live},
 };
 
-/// What was judged and may go.
-#[derive(Clone, Debug)]
-pub struct Freed {
-    /// Why it may go.
-    pub stale: Stale,
-    /// The reservation that is to be released: that of a row that is gone, or the one that a person forced.
-    pub reservation: Wanted,
-}
-
 impl Writer {
     /// Frees the row that a person forced, if it is unchanged and may go. A reservation without a row is only judged here.
-    /// If the result is `Some`, [`release`](Self::release) deletes the reservation that it names. With `dry_run` nothing is
-    /// written.
+    /// The result of what was judged is why it may go, and the reservation that [`release`](Self::release) is to delete: that
+    /// of the row, or the one that a person forced. With `dry_run` nothing is written.
     ///
     /// # Errors
     /// Why not.
-    pub async fn free(&self, it: &Forced, dry_run: bool) -> Result<Option<Freed>, NotDone> {
+    pub async fn free(
+        &self,
+        it: &Forced,
+        dry_run: bool,
+    ) -> Result<Option<(Stale, Wanted)>, NotDone> {
         match &it.subject {
             Subject::Row {
                 pool_uid,
@@ -148,7 +143,7 @@ impl Writer {
         observed: &ObservedPool,
         row: &Row,
         dry_run: bool,
-    ) -> Result<Option<Freed>, NotDone> {
+    ) -> Result<Option<(Stale, Wanted)>, NotDone> {
         // The cluster and the pods are read after the row was observed.
         let ticket = observed.begin_proof();
         let snapshot = self.look().await?;
@@ -156,7 +151,8 @@ impl Writer {
         let proof = self.context.prove(ticket, &asked, false).await;
         if !it.is_readable {
             check_pods(&snapshot, it)?;
-            return self.free_unreadable(it, &proof, row, dry_run).await;
+            self.free_unreadable(it, &proof, row, dry_run).await?;
+            return Ok(None);
         }
         let release = Assessor::new(&snapshot, &self.context.config.policy).force(&proof, row);
         let release = release.map_err(|verdict| {
@@ -188,16 +184,14 @@ impl Writer {
                 "freed row"
             );
         }
-        Ok(Some(Freed {
-            reservation: Wanted {
-                networks: self.context.networks_of(observed).into(),
-                // Nobody saw its pod.
-                name_may_return: true,
-                fact: Fact::of(stale.cause, pod.as_ref().map(|pod| &*pod.uid)),
-                row: content.into(),
-            },
-            stale,
-        }))
+        let reservation = Wanted {
+            networks: self.context.networks_of(observed).into(),
+            // Nobody saw its pod.
+            name_may_return: true,
+            fact: Fact::of(stale.cause, pod.as_ref().map(|pod| &*pod.uid)),
+            row: content.into(),
+        };
+        Ok(Some((stale, reservation)))
     }
 
     /// Removes a row that cannot be read: its owner is proven absent if it has one, and a patch tests the whole of it.
@@ -207,7 +201,7 @@ impl Writer {
         proof: &Proof<'_>,
         row: &Row,
         dry_run: bool,
-    ) -> Result<Option<Freed>, NotDone> {
+    ) -> Result<(), NotDone> {
         let against = it
             .podref
             .as_ref()
@@ -225,12 +219,12 @@ impl Writer {
             NotDone::Kept("it is exempted by a person, or can be read".to_owned())
         })?;
         if dry_run {
-            return Ok(None);
+            return Ok(());
         }
         let done = self.context.free(&it.pool, &patch).await;
         self.is_done(it, row, done).await?;
         info!(pool = %it.pool, key = row.key(), address = %it.address, stored = %row.stored(), "freed row that cannot be read");
-        Ok(None)
+        Ok(())
     }
 
     /// Whether the patch that removes a row was done. Where there was no answer, it may have been, or may be done yet. A row
@@ -282,7 +276,7 @@ impl Writer {
 }
 
 /// A reservation without a row, as it was judged.
-fn of_reservation(assessor: &Assessor<'_>, it: &Forced, uid: &str) -> Option<Freed> {
+fn of_reservation(assessor: &Assessor<'_>, it: &Forced, uid: &str) -> Option<(Stale, Wanted)> {
     let orphans = assessor.orphans();
     let mut orphans = orphans.iter();
     let judged = orphans.find(
@@ -294,13 +288,11 @@ fn of_reservation(assessor: &Assessor<'_>, it: &Forced, uid: &str) -> Option<Fre
     let stale = judged.stale()?.clone();
     let pod = assessor.snapshot.pod(it.podref.as_ref()?.as_str());
     let (network, _) = reading.one()?;
-    Some(Freed {
-        reservation: Wanted {
-            networks: Arc::new([network.map(Into::into)].into()),
-            name_may_return: true,
-            fact: Fact::of(stale.cause, pod.map(|pod| &*pod.uid)),
-            row: row.clone().into_owned().into(),
-        },
-        stale,
-    })
+    let reservation = Wanted {
+        networks: Arc::new([network.map(Into::into)].into()),
+        name_may_return: true,
+        fact: Fact::of(stale.cause, pod.map(|pod| &*pod.uid)),
+        row: row.clone().into_owned().into(),
+    };
+    Some((stale, reservation))
 }

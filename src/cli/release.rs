@@ -18,8 +18,8 @@ use crate::{
     byhand::{
         NotDone, Writer,
         force::{self, Forced, Subject},
-        free::Freed,
     },
+    core::judge::Stale,
 };
 
 /// Arguments of `ipgc release`.
@@ -104,7 +104,10 @@ impl Args {
             };
             match freed {
                 Ok(Some(freed)) if !self.dry_run => begun.push((it, freed)),
-                freed => tally.add(it, freed.map(|freed| self.said(it, freed.as_ref()))),
+                freed => {
+                    let stale = freed.map(|freed| freed.map(|(stale, _)| stale));
+                    tally.add(it, stale.map(|stale| self.said(it, stale.as_ref())));
+                }
             }
         }
         if !begun.is_empty() {
@@ -114,9 +117,9 @@ impl Args {
             );
         }
         // Each may wait for ADDs that are at work, and they wait together.
-        let released = begun.into_iter().map(async |(it, freed)| {
-            let said = self.said(it, Some(&freed));
-            let released = writer.release(&it.pool, freed.reservation).await;
+        let released = begun.into_iter().map(async |(it, (stale, reservation))| {
+            let said = self.said(it, Some(&stale));
+            let released = writer.release(&it.pool, reservation).await;
             (it, said, released)
         });
         for (it, said, released) in join_all(released).await {
@@ -159,21 +162,21 @@ impl Args {
         Ok(forced)
     }
 
-    /// That it is freed, or would be, and why it may go.
-    fn said(&self, it: &Forced, freed: Option<&Freed>) -> String {
+    /// That it is freed, or would be, and why it may go, if that was judged.
+    fn said(&self, it: &Forced, stale: Option<&Stale>) -> String {
         let done = if self.dry_run {
             "would be freed"
         } else {
             "freed"
         };
-        freed.map_or_else(
+        stale.map_or_else(
             || match it.subject {
                 Subject::Row { .. } => {
                     format!("{done} (it cannot be read; if it has a reservation, that stays)")
                 }
                 Subject::Reservation { .. } => format!("{done} (it names no pod)"),
             },
-            |Freed { stale, .. }| {
+            |stale| {
                 let (grade, cause) = (stale.clearance.grade.as_str(), stale.cause.as_str());
                 format!("{done} ({grade}, {cause})")
             },

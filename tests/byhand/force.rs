@@ -204,12 +204,12 @@ async fn an_end_in_between_leaves_the_reservation_claimed() {
     let (server, _beat) = room(&[(1, "gone")]);
     let it = pick(&server, "10.0.0.1").await;
     let writer = writer(&server, policy());
-    let freed = writer.free(&it, false).await.unwrap().unwrap();
+    let (_, reservation) = writer.free(&it, false).await.unwrap().unwrap();
     let stopping = async {
         sleep(ADD_BUDGET / 2).await;
         writer.stop().cancel();
     };
-    let released = writer.release(&it.pool, freed.reservation);
+    let released = writer.release(&it.pool, reservation);
     let (answer, ()) = tokio::join!(timeout(ADD_BUDGET * 3 / 4, released), stopping);
     assert_kept(&answer.unwrap(), "interrupted");
     let left = server.get(ORIP, NS, "10.0.0.1");
@@ -366,7 +366,7 @@ async fn a_reservation_alone_stays_while_a_pool_cannot_be_read() {
     reserve(&server, "10.0.0.9", "alone");
     let it = pick(&server, "10.0.0.9").await;
     let writer = writer(&server, policy());
-    let freed = writer.free(&it, false).await.unwrap().unwrap();
+    let (_, reservation) = writer.free(&it, false).await.unwrap().unwrap();
     let mut spoiled = fixtures::pool(NS, "10.1.0.0/24").build();
     spoiled["spec"]["range"] = "?".into();
     server.put(spoiled);
@@ -384,7 +384,7 @@ async fn a_reservation_alone_stays_while_a_pool_cannot_be_read() {
     server.edit("ippools", NS, "10.1.0.0-24", |pool| {
         pool["spec"] = json!("?");
     });
-    let released = writer.release(&it.pool, freed.reservation).await;
+    let released = writer.release(&it.pool, reservation).await;
     assert_eq!(released.unwrap(), 0);
     let kept = server.get(ORIP, NS, "10.0.0.9");
     assert_eq!(kept.unwrap()["spec"]["podref"], "default/alone");

@@ -18,9 +18,8 @@ use ipgc::{
     byhand::{
         NotDone, Writer,
         force::{Forced, Subject, at},
-        free::Freed,
     },
-    core::evidence::Policy,
+    core::{evidence::Policy, judge::Stale, work::Wanted},
     snapshot::{
         Snapshot,
         live::{self, Scan},
@@ -55,7 +54,7 @@ async fn pick(server: &Server, address: &str) -> Forced {
 }
 
 /// Frees it, but for its reservation.
-async fn begin(server: &Server, it: &Forced) -> Result<Option<Freed>, NotDone> {
+async fn begin(server: &Server, it: &Forced) -> Result<Option<(Stale, Wanted)>, NotDone> {
     writer(server, policy()).free(it, false).await
 }
 
@@ -63,7 +62,7 @@ async fn begin(server: &Server, it: &Forced) -> Result<Option<Freed>, NotDone> {
 async fn free(server: &Server, it: &Forced) -> Result<usize, NotDone> {
     let writer = writer(server, policy());
     match writer.free(it, false).await? {
-        Some(freed) => writer.release(&it.pool, freed.reservation).await,
+        Some((_, reservation)) => writer.release(&it.pool, reservation).await,
         None => Ok(0),
     }
 }
