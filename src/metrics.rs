@@ -149,7 +149,12 @@ fn sweep(vitals: &Vitals, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let help = "Rows of the addresses that a pool has to give out";
     gauges(encoder, "pool_taken", help, taken)?;
     let rows = pools().flat_map(|(name, pool)| {
-        Word::ALL.map(|word| ([name, ("verdict", word.as_str())], pool.words.of(word)))
+        Word::ALL.map(|word| {
+            (
+                [name, ("verdict", word.as_str())],
+                pool.words[word as usize],
+            )
+        })
     });
     gauges(encoder, "pool_rows", "Rows of a pool, by verdict", rows)?;
     let oldest = pools().map(|(name, pool)| ([name], pool.oldest_stale.as_secs_f64()));

@@ -55,7 +55,7 @@ impl fmt::Display for Summary {
         let survey = &self.survey;
         write!(f, "{} pools, {} addresses", survey.pools, survey.rows)?;
         for word in Word::ALL {
-            match survey.words.of(word) {
+            match survey.words[word as usize] {
                 0 => {}
                 count => write!(f, ", {count} {}", word.as_str())?,
             }
@@ -175,7 +175,7 @@ async fn work(
     let surveyed = async {
         outlook.wait_for(|it| it.is_surveyed).await.ok()?;
         let first = sweeps.wait_for(|it| it.ended_at.is_some()).await.ok()?;
-        Some(Arc::clone(&first.report))
+        Some(Arc::clone(&first))
     };
     *survey = timeout(SURVEY, surveyed).await.ok().flatten();
     if survey.is_none() {

@@ -16,7 +16,7 @@ use crate::{
     leader::Leadership,
     lock::Shared,
     pulse::Pulse,
-    report::{Counters, SweepHealth, SweepReport},
+    report::{Counters, SweepReport},
 };
 
 /// A sweep that has not got on for so long hangs: its longest step is a request, which ends after 20 s, and waits
@@ -52,8 +52,8 @@ pub struct Vitals {
     pub phase: watch::Sender<Phase>,
     /// The sign of life of the sweep.
     pub(crate) pulse: Arc<Pulse>,
-    /// How the sweeps go.
-    pub sweeps: watch::Sender<SweepHealth>,
+    /// The findings of the last sweep.
+    pub sweeps: watch::Sender<Arc<SweepReport>>,
     /// Each watch, by the resource, and whether its first list is complete. A list that is complete stays so.
     pub(crate) synced: [(&'static str, watch::Sender<bool>); 3],
     /// No row is freed any more, and only marks are ended.
@@ -142,8 +142,8 @@ impl Vitals {
     /// The findings of the last sweep; `None` before the first one, and while another copy leads, which shows the
     /// same.
     pub fn report(&self) -> Option<Arc<SweepReport>> {
-        let sweeps = self.sweeps.borrow();
-        (sweeps.ended_at.is_some() && self.is_leader()).then(|| Arc::clone(&sweeps.report))
+        let report = self.sweeps.borrow();
+        (report.ended_at.is_some() && self.is_leader()).then(|| Arc::clone(&report))
     }
 }
 
@@ -191,7 +191,7 @@ mod tests {
     async fn what_sweeps_found_is_shown_after_the_first_one() {
         let vitals = vitals();
         assert!(vitals.is_leader() && vitals.report().is_none());
-        let swept = |health: &mut SweepHealth| health.ended_at = Some(wall());
+        let swept = |it: &mut Arc<SweepReport>| Arc::make_mut(it).ended_at = Some(wall());
         vitals.sweeps.send_modify(swept);
         assert!(vitals.report().is_some());
     }

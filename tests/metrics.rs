@@ -83,7 +83,7 @@ async fn a_sweep_counts_each_row_of_a_pool_by_its_verdict() {
     let counts = verdicts.map(|verdict| scrape.rows(verdict));
     let expected = [2.0, 0.0, 1.0, 1.0, 1.0].map(Some);
     assert_eq!(counts, expected, "{:#?}", scrape.0);
-    let of_report = bench.running.vitals.sweeps.borrow().report.rows as f64;
+    let of_report = bench.running.vitals.sweeps.borrow().rows as f64;
     let all: f64 = scrape.all("ipgc_pool_rows").values().sum();
     assert_eq!(all, of_report);
     assert_eq!(scrape.of_pool("ipgc_pool_size"), Some(254.0));

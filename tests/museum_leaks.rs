@@ -199,7 +199,7 @@ async fn m2_13_wrong_namespace_configured() {
     assert!(log.lines("sweep found no pools").is_empty());
     let bench = Bench::with(server, config).await;
     seconds(60).await;
-    let report = bench.running.vitals.sweeps.borrow().report.clone();
+    let report = bench.running.vitals.sweeps.borrow().clone();
     assert!(bench.counted("sweeps_ended") > 0);
     let told = log.lines("sweep found no pools");
     let [line] = &told[..] else {

@@ -304,8 +304,8 @@ async fn pod_that_told_of_no_network_is_held_with_its_node() {
     fall_silent(&bench, "node-1", beat);
     bench.kubelet().force_delete(NS, "plain");
     stays(&bench, POOL, &["1"]).await;
-    let report = bench.running.vitals.sweeps.borrow().report.clone();
-    assert_eq!(report.words.of(Word::Unfenced), 1);
+    let report = bench.running.vitals.sweeps.borrow().clone();
+    assert_eq!(report.words[Word::Unfenced as usize], 1);
     taint(&bench, "node-1");
     next_second_goes(&bench).await;
 }

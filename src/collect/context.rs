@@ -27,7 +27,7 @@ use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::warn;
 
-use super::{batches::Batches, gate::Gate, released::Released, roll::Rolls};
+use super::{batches::Batches, gate::Gate, released::Released, roll};
 use crate::{
     clock::Clock,
     config::Config,
@@ -35,7 +35,7 @@ use crate::{
     leader::Leadership,
     lock::{Shared, lock},
     pulse::Pulse,
-    report::{self, Counters, Events, SweepHealth},
+    report::{self, Counters, Events, SweepReport},
     watch::Freshness,
 };
 
@@ -56,8 +56,8 @@ pub struct Context {
     pub client: Client,
     /// Held while a single pool is read: bounds how many are in memory at a time.
     pub reading_pool: Semaphore,
-    /// The names of pods in namespaces.
-    pub rolls: Rolls,
+    /// The questions about the pods of each namespace: their names.
+    pub rolls: Batches<Vec<String>, roll::Answer>,
     /// The reservations that are to be deleted, by namespace: each time those of one pool.
     pub releases: Batches<(PoolKey, Vec<Wanted>), Released>,
     /// Whether reservations may be claimed, by their namespace.
@@ -97,8 +97,8 @@ pub struct Context {
     pub gate: Arc<Gate>,
     /// Told how much work is open.
     pub outlook: watch::Sender<Outlook>,
-    /// Told how each sweep ended.
-    pub sweeps: watch::Sender<SweepHealth>,
+    /// Told what each sweep found.
+    pub sweeps: watch::Sender<Arc<SweepReport>>,
     /// Tells others.
     pub events: Events,
     /// Counts.
@@ -125,7 +125,7 @@ impl Context {
         Self {
             client,
             reading_pool: Semaphore::new(config.workers.max(1)),
-            rolls: Rolls::default(),
+            rolls: Batches::default(),
             releases: Batches::default(),
             claims: Mutex::default(),
             tasks: TaskTracker::new(),

@@ -14,7 +14,7 @@ use kube::{Client, api::ListParams};
 use tokio::time::Instant;
 
 use super::{
-    batches::{Batches, Inbox},
+    batches::Inbox,
     names::{Table, table_of},
 };
 use crate::{calls::CallError, history::History};
@@ -25,9 +25,6 @@ const LARGEST_PAGE: usize = 10_000;
 /// Pods on a page for each pod that is asked about: reading one costs the server about as much as
 /// a few dozen in a list.
 const PAGE_FOR_POD: usize = 50;
-
-/// The questions about the pods of each namespace: their names.
-pub type Rolls = Batches<Vec<String>, Answer>;
 
 /// A roll, or why a page of it cannot be read: nothing is known then.
 pub type Answer = Result<Roll, Arc<CallError>>;

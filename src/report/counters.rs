@@ -22,7 +22,8 @@ macro_rules! counters {
             /// Requests that the API server answered, or did not.
             pub requests: Requests,
             /// Seconds until rows were gone, by trigger.
-            pub time_to_free: Histograms,
+            pub time_to_free:
+                Family<[(&'static str, &'static str); 1], Histogram, fn() -> Histogram>,
             /// Seconds that each sweep took which came to its end.
             pub sweep_duration: Histogram,
             /// Rows to each patch that was sent.
@@ -105,9 +106,6 @@ counters! {
 
 /// The origins of a case, for labels: the end of a pod, as the watch told it; and a sweep, which found rows that may go.
 pub const TRIGGERS: [&str; 2] = ["watch", "sweep"];
-
-/// Histograms by trigger.
-pub type Histograms = Family<[(&'static str, &'static str); 1], Histogram, fn() -> Histogram>;
 
 /// Seconds from the end of a pod, or from when a sweep first saw the row stale, until it was gone: from the cooldown, over
 /// W, to the day on which somebody removes the dead node.

@@ -9,7 +9,7 @@ pub use self::{
     counters::{Counter, Counters, TRIGGERS},
     events::{CLAIMS_FORBIDDEN, COLLECTED, Events, FAILED, channel},
     requests::{Requests, counted},
-    sweep::{NODES_SHOWN, PoolTally, SweepHealth, SweepReport},
+    sweep::{NODES_SHOWN, PoolTally, SweepReport},
 };
 
 /// Most names that are told of one kind of thing: a thousand of them help nobody.

@@ -11,18 +11,11 @@ use ipgc_core::{
 use jiff::Timestamp;
 use tracing::{info, warn};
 
-/// How the sweeps go.
-#[derive(Clone, Debug, Default)]
-pub struct SweepHealth {
-    /// When the last sweep ended, by the wall clock.
-    pub ended_at: Option<Timestamp>,
-    /// The findings of the sweep.
-    pub report: Arc<SweepReport>,
-}
-
 /// The numbers of a sweep. Every row of every pool is counted under its verdict.
 #[derive(Clone, Debug, Default)]
 pub struct SweepReport {
+    /// When it ended, by the wall clock; `None` before the first sweep has ended.
+    pub ended_at: Option<Timestamp>,
     /// Pools that were read.
     pub pools: usize,
     /// Pools that are none that can be read.
@@ -31,8 +24,8 @@ pub struct SweepReport {
     pub pools_without_range: usize,
     /// Rows in all.
     pub rows: usize,
-    /// Rows by the words of their verdicts.
-    pub words: Words,
+    /// Rows by the words of their verdicts, in the order of [`Word::ALL`].
+    pub words: [usize; Word::ALL.len()],
     /// Rows that wait for something to happen on a node, by node.
     held_by: HeldBy,
     /// Rows whose DELs, if they are lost, are more than a kubelet at work gets through.
@@ -57,24 +50,6 @@ pub struct SweepReport {
     pub breaker_open: bool,
 }
 
-/// How many rows have each [`Word`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Words([usize; Word::ALL.len()]);
-
-impl Words {
-    /// Those of another pool.
-    pub fn add(&mut self, others: Self) {
-        for (rows, others) in self.0.iter_mut().zip(others.0) {
-            *rows += others;
-        }
-    }
-
-    /// The rows with this word.
-    pub fn of(&self, word: Word) -> usize {
-        self.0[word as usize]
-    }
-}
-
 /// The numbers of one pool.
 #[derive(Clone, Debug)]
 pub struct PoolTally {
@@ -84,8 +59,8 @@ pub struct PoolTally {
     pub size: Option<u128>,
     /// Its rows of such addresses: only they take room.
     pub taken: usize,
-    /// Its rows by the words of their verdicts.
-    pub words: Words,
+    /// Its rows by the words of their verdicts, in the same order.
+    pub words: [usize; Word::ALL.len()],
     /// For how long the oldest of those that are stale was known to be so.
     pub oldest_stale: Duration,
 }
@@ -93,8 +68,8 @@ pub struct PoolTally {
 impl PoolTally {
     /// A pool of which this many rows were passed over, since a pod that lives reports them.
     pub fn new(key: PoolKey, passed_over: usize) -> Self {
-        let mut words = Words::default();
-        words.0[Word::Live as usize] = passed_over;
+        let mut words = [0; Word::ALL.len()];
+        words[Word::Live as usize] = passed_over;
         Self {
             key,
             size: None,
@@ -106,7 +81,7 @@ impl PoolTally {
 
     /// A row that is known to be stale for `known`, if it is.
     pub fn count(&mut self, verdict: &Verdict, known: Duration) {
-        self.words.0[verdict.word() as usize] += 1;
+        self.words[verdict.word() as usize] += 1;
         if verdict.word() == Word::Stale {
             self.oldest_stale = self.oldest_stale.max(known);
         }
@@ -142,7 +117,7 @@ impl SweepReport {
 
     /// Logs it; `before` is what the sweep before it found.
     pub fn log(&self, before: &Self, begun: Moment, ended: Moment) {
-        let words = |word| self.words.of(word);
+        let words = |word| self.words[word as usize];
         let took = ended.since(begun);
         if self.pools == 0 {
             info!("sweep found no pools: is whereabouts installed, and --pool-namespace right?");
@@ -161,7 +136,7 @@ impl SweepReport {
             );
         }
         // Pods that start or end are among them for a moment.
-        let unreported = words(Word::Unreported).min(before.words.of(Word::Unreported));
+        let unreported = words(Word::Unreported).min(before.words[Word::Unreported as usize]);
         if unreported > 0 {
             warn!(
                 rows = unreported,

@@ -17,7 +17,7 @@ use ipgc_core::{
     definitions::{Networks, Scope, may_be_reserved},
     id::is_uid,
     ipam::{Span, handed_out, hands_out},
-    judge::{Held, Stale, Unknown, Verdict, in_use},
+    judge::{Held, Stale, Unknown, Verdict, Word, in_use},
     known::{Evidence, Known, Overlaps},
     names::KnownNetworks,
     networks::StatusEntry,
@@ -365,7 +365,9 @@ impl<'l> Look<'l> {
                 self.report.suspect_pools.push(suspect);
                 self.report.suspect += place.suspect;
             }
-            self.report.words.add(place.tally.words);
+            for word in Word::ALL {
+                self.report.words[word as usize] += place.tally.words[word as usize];
+            }
             self.report.by_pool.push(place.tally);
         }
         (self.found.into_iter().collect(), self.report)

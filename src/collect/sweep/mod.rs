@@ -25,13 +25,7 @@ use tracing::{info, warn};
 
 use self::look::Look;
 use super::{context::Context, gate::Access};
-use crate::{
-    backoff::Backoff,
-    calls::CallError,
-    chance,
-    clock::wall,
-    report::{SweepHealth, SweepReport},
-};
+use crate::{backoff::Backoff, calls::CallError, chance, clock::wall, report::SweepReport};
 
 /// Shortest time from the end of a sweep to the beginning of the next, however often a sweep is asked for.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -49,19 +43,17 @@ impl Context {
             let _ = self.sweep_wanted.notified().now_or_never();
             let begun = self.clock.now();
             let wait = match self.sweep(begun).await {
-                Ok(report) => {
+                Ok(mut report) => {
                     backoff.reset();
                     self.counters.sweeps_ended.inc();
                     let took = self.clock.now().since(begun);
                     let counters = &self.counters;
                     counters.sweep_duration.observe(took.as_secs_f64());
-                    let before = Arc::clone(&self.sweeps.borrow().report);
+                    let before = Arc::clone(&self.sweeps.borrow());
                     report.log(&before, begun, self.clock.now());
                     self.plan(Input::SweepEnded(begun)).await;
-                    self.sweeps.send_replace(SweepHealth {
-                        ended_at: Some(wall()),
-                        report: Arc::new(report),
-                    });
+                    report.ended_at = Some(wall());
+                    self.sweeps.send_replace(Arc::new(report));
                     // Replicas and clusters that started together must not sweep together.
                     chance::part_of(self.config.sweep_interval, 0.9..1.1)
                 }
