@@ -7,11 +7,12 @@ use k8s_openapi::api::{
     coordination::v1::Lease,
     core::v1::{Node, Pod},
     events::v1::Event,
+    resource::v1::ResourceClaim,
 };
 
 use crate::{
     access::{Right, Scope, on},
-    api::{IpPool, NetworkAttachmentDefinition, NodeSlicePool, Reservation, ResourceClaim},
+    api::{IpPool, NetworkAttachmentDefinition, NodeSlicePool, Reservation},
     leader::LEASE,
 };
 

@@ -6,6 +6,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    net::IpAddr,
     sync::Arc,
 };
 
@@ -16,6 +17,7 @@ use ipgc_core::{
     podref::PodRef,
     proof::{KnownResourceClaims, Presence, Proof, ResourceClaims, Ticket},
 };
+use k8s_openapi::api::resource::v1::ResourceClaim;
 use kube::{
     Api, Resource,
     api::{ListParams, ObjectList, Request},
@@ -24,7 +26,6 @@ use tokio::time::Instant;
 
 use super::{context::Context, gate::Access, roll};
 use crate::{
-    api::ResourceClaim,
     calls::{CallError, call},
     watch::{LeanNode, LeanPod},
 };
@@ -62,7 +63,7 @@ impl Context {
         let mut claims = ResourceClaims::default();
         let mut is_whole = true;
         let add = |claim: ResourceClaim| match claim.metadata.uid.as_deref() {
-            Some(uid) => claims.add(uid, claim.addresses()),
+            Some(uid) => claims.add(uid, addresses_of(&claim)),
             None => is_whole = false,
         };
         let read = self
@@ -244,4 +245,13 @@ impl Context {
             Err(error) => Presence::Unknown(self.unknown(&error)),
         }
     }
+}
+
+/// The addresses that the status of a claim reports.
+fn addresses_of(claim: &ResourceClaim) -> impl Iterator<Item = IpAddr> {
+    let devices = claim.status.iter().flat_map(|it| &it.devices).flatten();
+    let data = devices.filter_map(|device| device.network_data.as_ref());
+    let texts = data.flat_map(|data| &data.ips).flatten();
+    // Each has the length of its prefix, such as `192.0.2.5/24`.
+    texts.filter_map(|text| text.split('/').next()?.parse().ok())
 }

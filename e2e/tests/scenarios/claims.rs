@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use e2e::{Result, pools::Row};
-use ipgc::{api::ResourceClaim, config::Config};
+use ipgc::config::Config;
+use k8s_openapi::api::resource::v1::ResourceClaim;
 use kube::{
     Api, ResourceExt,
     api::{ApiResource, DeleteParams, DynamicObject, PostParams},
