@@ -2,7 +2,7 @@
 //!
 //! Three kinds belong to whereabouts (`whereabouts.cni.cncf.io/v1alpha1`): [`IpPool`],
 //! [`Reservation`] and [`NodeSlicePool`]. One belongs to the Network Plumbing Working Group
-//! (`k8s.cni.cncf.io/v1`): [`NetworkAttachmentDefinition`]. [`ResourceClaim`] is Kubernetes' own. ipgc owns none of them.
+//! (`k8s.cni.cncf.io/v1`): [`NetworkAttachmentDefinition`]. ipgc owns none of them.
 //!
 //! Of pools and reservations only the names of the kinds are needed here: `ipgc_core` reads their texts. ipgc changes
 //! objects by JSON Patch and DELETE alone, so these types need not keep what they do not know. In Rust the fields
@@ -11,9 +11,7 @@
 //! [`CRD_FILES`] validate and prune exactly like the CRDs of whereabouts 0.9.4 and of
 //! network-attachment-definition-client 1.7. They serve tests, demos and clusters that lost theirs.
 
-use std::net::IpAddr;
-
-use ipgc_core::{address::Range, routes::Slice};
+use ipgc_core::{address::Range, routes::Slice, text::excerpt};
 use kube::CustomResource;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -109,16 +107,17 @@ impl NodeSlicePool {
         let all = self.spec.slices.iter().flat_map(|it| &it.allocations);
         let assigned = all.enumerate().filter(|(_, it)| !it.node_name.is_empty());
         assigned.map(|(place, it)| {
-            let range = Range::parse(&it.slice_range);
-            let range =
-                range.map_err(|error| format!("the slice of node {}: {error}", it.node_name));
-            let slice = range.map(|range| Slice {
+            let slice = Range::parse(&it.slice_range).map(|range| Slice {
                 namespace: self.metadata.namespace.clone().unwrap_or_default(),
                 name: self.metadata.name.clone().unwrap_or_default(),
                 node: it.node_name.as_str().into(),
                 range,
             });
-            (place, slice)
+            let faulty = || {
+                let (node, text) = (&it.node_name, excerpt(&it.slice_range));
+                format!("the slice of node {node} is not a CIDR: {text:?}")
+            };
+            (place, slice.ok_or_else(faulty))
         })
     }
 }
@@ -161,56 +160,6 @@ impl NetworkAttachmentDefinition {
     pub fn config(&self) -> Option<&str> {
         let config = self.spec.spec.as_ref()?.config.as_deref()?;
         (!config.is_empty()).then_some(config)
-    }
-}
-
-/// A `ResourceClaim` of Kubernetes 1.34 or newer, whose uid DRANET writes as the id of a row.
-#[derive(CustomResource, Clone, Debug, Deserialize, Serialize)]
-#[kube(
-    group = "resource.k8s.io",
-    version = "v1",
-    kind = "ResourceClaim",
-    plural = "resourceclaims",
-    schema = "disabled",
-    namespaced,
-    no_spec
-)]
-pub struct ResourceClaimBody {
-    /// The devices that are in use.
-    // Not named `status`: kube's derive claims that name.
-    #[serde(rename = "status")]
-    pub uses: Option<ClaimStatus>,
-}
-
-/// The devices of a claim.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct ClaimStatus {
-    /// As their drivers report them.
-    pub devices: Option<Vec<ClaimDevice>>,
-}
-
-/// One device of a claim.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ClaimDevice {
-    /// Of a network interface, its addresses.
-    pub network_data: Option<NetworkData>,
-}
-
-/// The addresses of a device.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct NetworkData {
-    /// Each with the length of its prefix, such as `192.0.2.5/24`.
-    pub ips: Option<Vec<String>>,
-}
-
-impl ResourceClaim {
-    /// The addresses that its status reports.
-    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
-        let devices = self.spec.uses.iter().flat_map(|it| &it.devices).flatten();
-        let data = devices.filter_map(|device| device.network_data.as_ref());
-        let texts = data.flat_map(|data| &data.ips).flatten();
-        texts.filter_map(|text| text.split('/').next()?.parse().ok())
     }
 }
 

@@ -8,8 +8,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnetwork::IpNetwork;
 
-use crate::text::excerpt;
-
 /// `spec.range` of a pool: a CIDR whose host bits are kept, since offsets count from the address
 /// as written and not from the network address (whereabouts parses with `net.ParseCIDR` and takes
 /// the first result).
@@ -18,31 +16,23 @@ pub struct Range {
     cidr: IpNetwork,
 }
 
-/// Why a text is not a CIDR.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("invalid CIDR {0:?}")]
-pub struct InvalidCidr(Box<str>);
-
 impl Range {
-    /// Parses `address/length` as strictly as Go does: no netmask form, no zone, no bare address.
-    ///
-    /// # Errors
-    /// With the text, shortened, when it is not a CIDR.
-    pub fn parse(text: &str) -> Result<Self, InvalidCidr> {
-        let invalid = || InvalidCidr(excerpt(text).into());
-        let (address, length) = text.split_once('/').ok_or_else(invalid)?;
+    /// Parses `address/length` as strictly as Go does: no netmask form, no zone, no bare address. `None` where the text
+    /// is not a CIDR.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (address, length) = text.split_once('/')?;
         if length.is_empty() || !length.bytes().all(|b| b.is_ascii_digit()) {
-            return Err(invalid());
+            return None;
         }
-        let address: IpAddr = address.parse().map_err(|_| invalid())?;
-        let length: u8 = length.parse().map_err(|_| invalid())?;
+        let address: IpAddr = address.parse().ok()?;
+        let length: u8 = length.parse().ok()?;
         // Go takes it for the IPv4 range that it stands for.
         let (address, length) = match (address.to_canonical(), length.checked_sub(96)) {
             (v4 @ IpAddr::V4(_), Some(shorter)) if address.is_ipv6() => (v4, shorter),
             _ => (address, length),
         };
-        let cidr = IpNetwork::new(address, length).map_err(|_| invalid())?;
-        Ok(Self { cidr })
+        let cidr = IpNetwork::new(address, length).ok()?;
+        Some(Self { cidr })
     }
 
     /// The same range with its host bits cleared: what the CNI plugin writes and names pools by.
@@ -217,6 +207,7 @@ mod tests {
     // `Option<Option<_>>` is what `network_of_pool` answers.
     #![allow(clippy::unwrap_used, clippy::option_option)]
     use super::*;
+    use crate::text::excerpt;
     use proptest::prelude::*;
     use rstest::rstest;
 
@@ -338,7 +329,7 @@ mod tests {
     #[case("::/129")]
     #[case("")]
     fn what_go_rejects_is_no_range(#[case] text: &str) {
-        assert!(Range::parse(text).is_err());
+        assert!(Range::parse(text).is_none());
     }
 
     #[rstest]

@@ -112,13 +112,12 @@ fn read_section(ipam: &Given<'_>, name: &str) -> Result<Ipam, InvalidConfig> {
     let mut ranges = Vec::new();
     let mut spans = Vec::new();
     let mut problems = Vec::new();
-    let mut take = |key: String, text: &str, ends: Ends, exclude: &[String]| {
-        let Some((range, within)) = read_range(text) else {
+    let mut take = |key: String, text: &str, start, end, exclude: &[String]| {
+        let Some((range, first, last)) = read_range(text, start, end) else {
             // Where it stands, and not what: a configuration may hold what is nobody's business.
             problems.push(format!("`{key}` is no range of addresses"));
             return;
         };
-        let (first, last) = within.unwrap_or(ends);
         spans.push(Span::new(range, first, last, excluded(range, exclude)));
         if seen.insert(range) {
             ranges.push(range);
@@ -129,14 +128,14 @@ fn read_section(ipam: &Given<'_>, name: &str) -> Result<Ipam, InvalidConfig> {
     let end = sloppy_address(&text(ipam, "range_end")?);
     let passed_over = exclude(ipam)?;
     if !range.is_empty() {
-        take("range".to_owned(), &range, (start, end), &passed_over);
+        take("range".to_owned(), &range, start, end, &passed_over);
     }
     let entries = ipam.member("ipRanges")?.items()?;
     for (place, entry) in entries.iter().enumerate() {
         let start = entry.member("range_start")?.address()?;
         let end = entry.member("range_end")?.address()?;
         let key = format!("ipRanges[{place}].range");
-        take(key, &text(entry, "range")?, (start, end), &exclude(entry)?);
+        take(key, &text(entry, "range")?, start, end, &exclude(entry)?);
     }
     let slices = (!text(ipam, "node_slice_size")?.is_empty())
         .then_some([&*network_name, name].into_iter().find(|it| !it.is_empty()));
@@ -163,22 +162,22 @@ fn read_section(ipam: &Given<'_>, name: &str) -> Result<Ipam, InvalidConfig> {
     })
 }
 
-/// The first and the last address, as far as they are told.
-type Ends = (Option<IpAddr>, Option<IpAddr>);
-
-/// `X/len`, or `A-B/len`, which stands for the network of `B/len` and tells its ends.
-fn read_range(text: &str) -> Option<(Range, Option<Ends>)> {
-    let sloppy_range = |text: &str| Range::parse(&without_zeros(text)).ok();
+/// The range, and the first and the last address as far as they are told. The text is `X/len`, or `A-B/len`, which stands
+/// for the network of `B/len` and tells both in place of `start` and `end`.
+fn read_range(
+    text: &str,
+    start: Option<IpAddr>,
+    end: Option<IpAddr>,
+) -> Option<(Range, Option<IpAddr>, Option<IpAddr>)> {
+    let sloppy_range = |text: &str| Range::parse(&without_zeros(text));
     let Some((first, rest)) = text.split_once('-') else {
-        return Some((sloppy_range(text)?.masked(), None));
+        return Some((sloppy_range(text)?.masked(), start, end));
     };
     let (first, range) = (sloppy_address(first)?, sloppy_range(rest)?.masked());
     let last = rest
         .split_once('/')
         .and_then(|(last, _)| sloppy_address(last));
-    range
-        .contains(first)
-        .then_some((range, Some((Some(first), last))))
+    range.contains(first).then_some((range, Some(first), last))
 }
 
 /// An address as the plugin reads it, which lets zeros stand before each number.
@@ -210,9 +209,9 @@ fn excluded(range: Range, texts: &[String]) -> Box<[Range]> {
             } else {
                 128
             };
-            Range::parse(&format!("{text}/{length}")).ok()
+            Range::parse(&format!("{text}/{length}"))
         };
-        Range::parse(text).ok().or_else(single)
+        Range::parse(text).or_else(single)
     };
     let all: Option<Box<[_]>> = texts.iter().map(excluded).collect();
     all.unwrap_or_else(|| [range].into())

@@ -113,7 +113,7 @@ mod tests {
     fn known(pools: &[(&str, &str)], sections: &[&str]) -> KnownNetworks {
         let mut known = KnownNetworks::default();
         for (name, range) in pools {
-            let range = Range::parse(range).ok();
+            let range = Range::parse(range);
             known.add_pool(&networks_of(name, range, None), range);
         }
         let definitions = sections.iter().enumerate().map(|(number, keys)| {

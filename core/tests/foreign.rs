@@ -168,7 +168,7 @@ fn name(text: &str) {
     if let Ok(podref) = text.parse::<PodRef>() {
         assert_eq!(podref.as_str(), text);
     }
-    if let Ok(range) = Range::parse(text) {
+    if let Some(range) = Range::parse(text) {
         let (first, _) = range.first_and_last();
         assert!(range.contains(first), "{text}");
     }

@@ -56,7 +56,7 @@ pub fn rows(pool: &IpPool) -> BTreeMap<String, Row> {
 }
 
 fn range() -> Result<Range, Failure> {
-    Range::parse(RANGE).map_err(|error| Failure::Story(error.to_string()))
+    Range::parse(RANGE).ok_or_else(|| Failure::Story(format!("{RANGE} is not a CIDR")))
 }
 
 /// A new container id: 64 hex digits, as runtimes make them.

@@ -60,7 +60,7 @@ impl World {
                 let object = fixtures::pool(NS, range).name(pool);
                 self.server.put(object);
             }
-            let Ok(parsed) = Range::parse(range) else {
+            let Some(parsed) = Range::parse(range) else {
                 return false;
             };
             let mut tries = 0;
@@ -303,9 +303,8 @@ impl World {
                 });
                 // Later ranges are not looked at.
                 let Some(key) = freed else { break };
-                let ip = Range::parse(range)
-                    .ok()
-                    .and_then(|range| range.address_at(Offset::parse(&key)?));
+                let ip =
+                    Range::parse(range).and_then(|range| range.address_at(Offset::parse(&key)?));
                 if let (Some(ip), true, Del::Done) = (ip, of.reserves, del) {
                     for name in reservation_names(ip, of.network_name).into_iter().take(1) {
                         self.server.delete(ORIP, NS, &name);

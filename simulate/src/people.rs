@@ -446,7 +446,7 @@ impl World {
                 is_needed |= reports(owner, ip);
                 for (pool, range) in self.places(number) {
                     let pool = self.server.get("ippools", NS, &pool).unwrap_or_default();
-                    let range = Range::parse(range).ok();
+                    let range = Range::parse(range);
                     let address = |key: &str| range?.address_at(Offset::parse(key)?);
                     let rows = rows(&pool).into_iter();
                     let rows = rows.filter(|(key, _)| address(key) == Some(ip));

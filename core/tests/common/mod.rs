@@ -312,7 +312,7 @@ impl Known {
             others: &self.others,
             scope: Scope {
                 networks: &self.networks,
-                range: Range::parse("10.0.0.0/24").ok(),
+                range: Range::parse("10.0.0.0/24"),
                 definitions: &self.definitions,
             },
             nodes: &self.nodes,

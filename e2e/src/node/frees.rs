@@ -64,7 +64,7 @@ pub(super) async fn follow(
         let key = (pool.namespace().unwrap_or_default(), pool.name_any());
         let range = pool.data["spec"]["range"].as_str().unwrap_or_default();
         let range = Range::parse(range)
-            .map_err(|_| Error::Other(format!("a pool has the range {range:?}")))?;
+            .ok_or_else(|| Error::Other(format!("a pool has the range {range:?}")))?;
         ranges.insert(key, range);
     }
     let mut frees = Vec::new();

@@ -223,7 +223,7 @@ impl Scene {
         let mut rows = Vec::new();
         for pool in all {
             let range = pool.data["spec"]["range"].as_str().unwrap_or_default();
-            let range = Range::parse(range).map_err(|_| malformed(range))?;
+            let range = Range::parse(range).ok_or_else(|| malformed(range))?;
             let held = pool.data["spec"]["allocations"].as_object().cloned();
             for (key, row) in held.unwrap_or_default() {
                 let row: Row = serde_json::from_value(row)?;

@@ -73,7 +73,7 @@ pub fn explain(snapshot: &Snapshot, policy: &Policy, subject: &str) -> Result<Ex
 fn is_asked(words: &str, place: &Place) -> bool {
     let is_range = |range| place.range.is_some_and(|its| its.masked() == range);
     let asked = Range::parse(words).map(Range::masked);
-    is_named(words, &place.key.namespace, &place.key.name) || asked.is_ok_and(is_range)
+    is_named(words, &place.key.namespace, &place.key.name) || asked.is_some_and(is_range)
 }
 
 /// Whether an explanation tells anything of its subject.
@@ -219,8 +219,8 @@ impl Assessor<'_> {
             }
         }
         let nothing = match Range::parse(name) {
-            Ok(_) => "it is a range, and no pool has it",
-            Err(_) => "there is no such pod or pool, and no row or reservation of it",
+            Some(_) => "it is a range, and no pool has it",
+            None => "there is no such pod or pool, and no row or reservation of it",
         };
         self.if_known(explanation, nothing)
     }
