@@ -7,7 +7,7 @@ use std::{future::Future, pin::pin, time::Duration};
 
 use futures::future::select;
 use http::{Method, Request, Response, StatusCode, header::RETRY_AFTER};
-use ipgc_core::{patch::Answer, pool::NotAPool};
+use ipgc_core::patch::Answer;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::{
     Client, Resource,
@@ -52,9 +52,6 @@ pub enum CallError {
     /// An answer that cannot be read.
     #[error("answer cannot be read: {0}")]
     Unreadable(#[from] serde_json::Error),
-    /// An answer that is no IPPool, or a page of none.
-    #[error(transparent)]
-    NotAPool(#[from] NotAPool),
     /// An answer that is none to what was asked.
     #[error("answer is not what was asked for: {0}")]
     Foreign(&'static str),

@@ -97,20 +97,8 @@ impl Exempt {
     }
 }
 
-/// Says of a row whether it is kept.
-type Choose<'c> = dyn FnMut(&Glance<'_>) -> bool + 'c;
-
 /// One pool of a list, or the text of what is none and why.
-pub type ListedPool<'t> = Result<ObservedPool, (&'t str, NotAPool)>;
-
-/// Why a text is not an IPPool.
-#[derive(Debug, thiserror::Error)]
-#[error("not an IPPool: {0}")]
-pub struct NotAPool(
-    /// The fault.
-    #[from]
-    pub serde_json::Error,
-);
+pub type ListedPool<'t> = Result<ObservedPool, (&'t str, serde_json::Error)>;
 
 impl ObservedPool {
     /// Reads the JSON text of an IPPool, as the API server sent it in answer to a quorum read that
@@ -124,7 +112,7 @@ impl ObservedPool {
         text: &str,
         read_at: Moment,
         mut wanted: impl FnMut(&Glance<'_>) -> bool,
-    ) -> Result<Self, NotAPool> {
+    ) -> serde_json::Result<Self> {
         let pool = serde_json::from_str::<PoolText>(text)?;
         Ok(Self::read(pool, read_at, &mut wanted))
     }
@@ -139,7 +127,7 @@ impl ObservedPool {
         text: &'t str,
         read_at: Moment,
         mut wanted: impl FnMut(&Glance<'_>) -> bool,
-    ) -> Result<(M, Vec<ListedPool<'t>>), NotAPool> {
+    ) -> serde_json::Result<(M, Vec<ListedPool<'t>>)> {
         if let Ok(list) = serde_json::from_str::<List<M, PoolText<'t>>>(text) {
             let pools = list.items.into_iter();
             let pools = pools.map(|pool| Ok(Self::read(pool, read_at, &mut wanted)));
@@ -154,12 +142,16 @@ impl ObservedPool {
         Ok((list.metadata, pools.collect()))
     }
 
-    fn read(pool: PoolText<'_>, read_at: Moment, wanted: &mut Choose<'_>) -> Self {
+    fn read(
+        pool: PoolText<'_>,
+        read_at: Moment,
+        wanted: &mut dyn FnMut(&Glance<'_>) -> bool,
+    ) -> Self {
         let (range, allocations) = match pool.spec {
             Some(spec) => (spec.range, spec.allocations),
             None => (None, None),
         };
-        let range = range.as_deref().and_then(|r| Range::parse(r).ok());
+        let range = range.as_deref().and_then(Range::parse);
         let allocations = allocations.unwrap_or_default();
         let total_rows = allocations.len();
         let key = PoolKey {

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use ipgc_core::{
     patch::FreePatch,
     podref::PodRef,
-    pool::{Glance, NotAPool, ObservedPool, PoolKey},
+    pool::{Glance, ObservedPool, PoolKey},
     routes::Slice,
     text::excerpt,
 };
@@ -53,7 +53,7 @@ pub fn next_size(pools: usize, bytes: usize) -> u32 {
 /// One page of pools.
 pub struct PoolPage {
     /// Each pool, or the beginning of what is none.
-    pub pools: Vec<Result<ObservedPool, (String, NotAPool)>>,
+    pub pools: Vec<Result<ObservedPool, (String, serde_json::Error)>>,
     /// The parameters of the next page.
     pub next: Option<ListParams>,
 }

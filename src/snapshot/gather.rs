@@ -3,12 +3,12 @@
 //! A pod or a node that cannot be read is an error, since the snapshot would say that it is absent. Any other object that
 //! cannot be read is noted.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use ipgc_core::{definitions, ipam, pool::ObservedPool, reservation::Reservation, text::excerpt};
 use kube::core::{Selector, SelectorExt};
-use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, value::RawValue};
 
 use super::{Kind, NOW, Snapshot, Source, Unreadable, objects::fault};
 use crate::{
@@ -37,12 +37,9 @@ pub(super) struct Gather {
 
 /// Whatever its fields are worth.
 fn metadata_of(text: &str) -> Value {
-    #[derive(Deserialize)]
-    struct Named {
-        metadata: Value,
-    }
-    let named = serde_json::from_str::<Named>(text).ok();
-    named.map(|named| named.metadata).unwrap_or_default()
+    let fields = serde_json::from_str::<HashMap<String, &RawValue>>(text).unwrap_or_default();
+    let metadata = fields.get("metadata").map(|it| it.get());
+    serde_json::from_str(metadata.unwrap_or_default()).unwrap_or_default()
 }
 
 fn name_of(text: &str) -> String {
@@ -127,7 +124,7 @@ impl Gather {
                         self.pool(&pool, text);
                     }
                 }
-                Err(error) => self.unreadable(kind, text, &error.0),
+                Err(error) => self.unreadable(kind, text, &error),
             },
             Kind::Reservation => match Reservation::parse(text) {
                 Ok(reservation) => {

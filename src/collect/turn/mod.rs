@@ -251,7 +251,7 @@ impl<'t> Turn<'t> {
             }
             Err(error) => {
                 // No API server sends what is no pool; what spoiled it may pass.
-                if matches!(error, CallError::NotAPool(_)) {
+                if matches!(error, CallError::Unreadable(_)) {
                     self.context.counters.pools_unreadable.inc();
                 }
                 Err(self.failure(Access::Read, "observe the pool", &error))
