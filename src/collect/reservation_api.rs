@@ -7,19 +7,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt, TryStreamExt, stream};
 use ipgc_core::reservation::Reservation;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::{
     Resource,
-    api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, Preconditions, Request},
+    api::{
+        DeleteParams, GetParams, ListParams, ObjectList, Patch, PatchParams, Preconditions, Request,
+    },
 };
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::context::Context;
 use crate::{
     api,
     calls::{CallError, text},
-    history::Page,
 };
 
 /// Reservations to a page of a list: about half a kilobyte each.
@@ -28,19 +27,6 @@ const PAGE: u32 = 2_000;
 pub(super) const FEW: usize = 8;
 /// Reads in flight at a time.
 const CONCURRENCY: usize = 8;
-
-#[derive(Deserialize)]
-struct RawPage {
-    #[serde(default)]
-    metadata: ListMeta,
-    items: Vec<Box<RawValue>>,
-}
-
-impl Page for RawPage {
-    fn metadata(&self) -> &ListMeta {
-        &self.metadata
-    }
-}
 
 /// Whether an error is the server's word that there is no such reservation.
 pub fn is_absent(error: &CallError, name: &str) -> bool {
@@ -108,7 +94,7 @@ impl Context {
         mut each: impl FnMut(Vec<Reservation>),
     ) -> Result<(), CallError> {
         let first = ListParams::default().limit(PAGE);
-        let all = |page: RawPage, _| {
+        let all = |page: ObjectList<Box<RawValue>>, _| {
             let items = page.items.iter();
             let reservations = items.filter_map(|item| Reservation::parse(item.get()).ok());
             each(reservations.collect());

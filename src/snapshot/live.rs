@@ -6,12 +6,10 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use ipgc_core::patch::Answer;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::{
     Client, Resource as _,
-    api::{DynamicObject, ListParams},
+    api::{DynamicObject, ListParams, ObjectList},
 };
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{Kind, Snapshot, Source, gather::Gather, neighbours, server};
@@ -58,14 +56,6 @@ impl LiveError {
             Self::Other(_) => None,
         }
     }
-}
-
-#[derive(Deserialize)]
-struct Page<'t> {
-    #[serde(default)]
-    metadata: ListMeta,
-    #[serde(borrow)]
-    items: Option<Vec<&'t RawValue>>,
 }
 
 /// The kinds that every snapshot has, in the order in which they are read.
@@ -180,8 +170,8 @@ impl Reader<'_> {
                 Err(error) => return self.refused(kind, namespace, error),
             };
             let failed = |error: serde_json::Error| LiveError::Call(kind, error.into());
-            let page: Page = serde_json::from_str(&answer).map_err(failed)?;
-            let items = page.items.unwrap_or_default();
+            let page: ObjectList<&RawValue> = serde_json::from_str(&answer).map_err(failed)?;
+            let items = page.items;
             next = next_page(&params, &page.metadata);
             if kind == Kind::IpPool {
                 let size = next_size(items.len(), answer.len());
