@@ -18,15 +18,9 @@ pub const LONGEST: Duration = Duration::from_mins(5);
 /// So many reservations whose claims are refused, and none whose claim passes, are no matter of single objects.
 pub const ALIKE: usize = 3;
 
-/// The objects that back off, each for itself.
+/// The objects that back off, each for itself: until when, and after which wait.
 #[derive(Debug)]
-pub struct BackOffs<K>(HashMap<K, BackOff>);
-
-#[derive(Clone, Copy, Debug)]
-struct BackOff {
-    until: Moment,
-    wait: Duration,
-}
+pub struct BackOffs<K>(HashMap<K, (Moment, Duration)>);
 
 impl<K> Default for BackOffs<K> {
     fn default() -> Self {
@@ -37,18 +31,19 @@ impl<K> Default for BackOffs<K> {
 impl<K: Eq + Hash> BackOffs<K> {
     /// Until when nothing is tried, if that is not over.
     pub fn until(&self, key: &K, now: Moment) -> Option<Moment> {
-        let until = self.0.get(key)?.until;
+        let (until, _) = *self.0.get(key)?;
         (until > now).then_some(until)
     }
 
     /// It was refused: until when nothing is tried from now on.
     pub fn refused(&mut self, key: K, now: Moment) -> Moment {
         // An object that was not tried again for long is gone, or somebody else did it.
-        self.0.retain(|_, it| now.since(it.until) <= LONGEST * 2);
-        let before = self.0.get(&key).map_or(Duration::ZERO, |it| it.wait);
+        self.0
+            .retain(|_, (until, _)| now.since(*until) <= LONGEST * 2);
+        let before = self.0.get(&key).map_or(Duration::ZERO, |(_, wait)| *wait);
         let wait = (before * 2).clamp(SHORTEST, LONGEST);
         let until = now + wait;
-        self.0.insert(key, BackOff { until, wait });
+        self.0.insert(key, (until, wait));
         until
     }
 

@@ -66,13 +66,7 @@ struct Metadata {
     uid: String,
     resource_version: String,
     creation_timestamp: Option<String>,
-    annotations: Option<Annotations>,
-}
-
-#[derive(Deserialize)]
-struct Annotations {
-    #[serde(rename = "ipgc.dev/claimed-from")]
-    claimed_from: Option<String>,
+    annotations: Option<BTreeMap<String, String>>,
 }
 
 /// The fields of the spec, each a text.
@@ -110,7 +104,9 @@ impl Reservation {
             resource_version: metadata.resource_version,
             created: metadata.creation_timestamp.and_then(|it| it.parse().ok()),
             has_annotations: metadata.annotations.is_some(),
-            claimed_from: metadata.annotations.and_then(|it| it.claimed_from),
+            claimed_from: metadata
+                .annotations
+                .and_then(|mut all| all.remove(CLAIM_ANNOTATION)),
         })
     }
 

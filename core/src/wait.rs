@@ -4,9 +4,6 @@ use std::sync::Arc;
 
 use crate::time::Moment;
 
-/// Names of nodes, in their order.
-type Names = Arc<[Box<str>]>;
-
 /// When a row may go, or a node blocks no more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
@@ -21,9 +18,9 @@ pub enum Wait {
 
 impl Wait {
     /// The nodes on which something may end it.
-    fn nodes(self) -> Names {
+    fn nodes(self) -> Arc<[Box<str>]> {
         match self {
-            Self::Until(_) => Names::default(),
+            Self::Until(_) => Arc::default(),
             Self::For(nodes) | Self::AtMost(nodes, _) => nodes,
         }
     }

@@ -33,13 +33,8 @@ pub fn table_of(list: &Request, params: &ListParams) -> Built {
 pub struct Table {
     kind: String,
     metadata: ListMeta,
-    column_definitions: Option<Vec<Column>>,
+    column_definitions: Option<Vec<Value>>,
     rows: Option<Vec<Row>>,
-}
-
-#[derive(Deserialize)]
-struct Column {
-    format: String,
 }
 
 #[derive(Deserialize)]
@@ -60,7 +55,7 @@ impl Table {
     /// When there is no such column, or a cell of it is none.
     pub fn names(&self) -> Result<impl Iterator<Item = Result<&str, CallError>>, CallError> {
         let mut columns = self.column_definitions.iter().flatten();
-        let column = columns.position(|column| column.format == "name");
+        let column = columns.position(|column| column["format"] == "name");
         let column = column.filter(|_| self.kind == "Table");
         let column = column.ok_or(CallError::Foreign("no table with a column of names"))?;
         let rows = self.rows.iter().flatten();

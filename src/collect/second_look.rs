@@ -15,13 +15,11 @@ use tracing::warn;
 use super::{context::Context, pool_api::first_page};
 use crate::calls::CallError;
 
-/// Namespace, network and address of a row.
-type Place = (String, Option<Box<str>>, IpAddr);
-
 /// The findings of a second look.
 #[derive(Debug, Default)]
 pub struct SecondLook {
-    taken: HashSet<Place>,
+    /// Namespace, network and address of each row.
+    taken: HashSet<(String, Option<Box<str>>, IpAddr)>,
     /// A pool could not be read: it may have a row of any address.
     is_blind: bool,
     /// All rows of the podrefs that were asked for.

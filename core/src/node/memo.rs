@@ -12,43 +12,32 @@ use std::{
 
 use crate::{time::Moment, wait::Wait};
 
-/// How long a wait, and whether a kubelet at work proves nothing.
-type Question = (Duration, bool);
-
+/// By the moment, how long a wait is, and whether a kubelet at work proves nothing.
 #[derive(Debug, Default)]
-pub(super) struct Memo(Mutex<Answers>);
-
-#[derive(Debug, Default)]
-struct Answers {
-    at: Moment,
-    by_question: BTreeMap<Question, Option<Wait>>,
-}
+pub(super) struct Memo(Mutex<BTreeMap<(Moment, Duration, bool), Option<Wait>>>);
 
 impl Memo {
     /// The answer to this at `now`, for which `ask` is asked once.
     pub(super) fn once(
         &self,
-        question: Question,
+        wait: Duration,
+        endless: bool,
         now: Moment,
         ask: impl FnOnce() -> Option<Wait>,
     ) -> Option<Wait> {
         let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if answers.at != now {
-            answers.at = now;
-            answers.by_question.clear();
+        let first = answers.first_key_value();
+        if first.is_some_and(|((at, ..), _)| *at != now) {
+            answers.clear();
         }
-        if let Some(known) = answers.by_question.get(&question) {
-            return known.clone();
-        }
-        let answer = ask();
-        answers.by_question.insert(question, answer.clone());
-        answer
+        let answer = answers.entry((now, wait, endless));
+        answer.or_insert_with(ask).clone()
     }
 
     /// A node changed.
     pub(super) fn drop_answers(&mut self) {
         let answers = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
-        answers.by_question.clear();
+        answers.clear();
     }
 }
 

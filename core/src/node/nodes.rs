@@ -242,7 +242,7 @@ impl Nodes {
         }
         let Some(name) = slice else {
             let all = || Self::blocked_by(&self.by_name, wait, endless, now);
-            return self.memo.once((wait, endless), now, all);
+            return self.memo.once(wait, endless, now, all);
         };
         Self::blocked_by(self.by_name.get_key_value(name), wait, endless, now)
     }

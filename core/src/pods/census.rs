@@ -13,16 +13,13 @@ use std::{
 
 use crate::pool::RowCount;
 
-/// Names of absent pods with rows, and how many rows each has.
-type Names = HashMap<u64, RowCount>;
-
-/// Absent pods with rows.
+/// The names of absent pods with rows, and how many rows each has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Census {
     /// By the last sweep that counts, and by those since that did not come to their end: the most that any found.
-    known: Names,
+    known: HashMap<u64, RowCount>,
     /// By the sweep that is at work.
-    next: Names,
+    next: HashMap<u64, RowCount>,
     /// Whether no list has ended since the last sweep that counts.
     is_complete: bool,
 }

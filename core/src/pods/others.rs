@@ -63,11 +63,12 @@ fn keys_of(row: &RowContent) -> impl Iterator<Item = Key> {
     [Key::Address(row.address)].into_iter().chain(id)
 }
 
-/// The keys of rows whose other pods are looked for, each with the owner of the rows; none where several have it.
-type Wanted<'r> = HashMap<Key, Option<&'r PodRef>>;
-
-/// Those that this pod has and another one owns.
-fn wanted_of(wanted: &Wanted<'_>, pod: &PodState, sandboxes: &Sandboxes) -> Vec<Key> {
+/// Those of the wanted keys that this pod has and another one owns.
+fn wanted_of(
+    wanted: &HashMap<Key, Option<&PodRef>>,
+    pod: &PodState,
+    sandboxes: &Sandboxes,
+) -> Vec<Key> {
     let keys = shown(pod, sandboxes);
     let is_others = |key: &Key| {
         let owner = wanted.get(key);
@@ -79,7 +80,8 @@ fn wanted_of(wanted: &Wanted<'_>, pod: &PodState, sandboxes: &Sandboxes) -> Vec<
 impl PodIndex {
     /// The other pods of these rows, those that ended included.
     pub fn others<'r>(&self, rows: impl Iterator<Item = &'r RowContent>) -> Others {
-        let mut wanted = Wanted::new();
+        // The keys of the rows, each with the owner of the rows; none where several have it.
+        let mut wanted = HashMap::new();
         for row in rows {
             for key in keys_of(row) {
                 let owner = wanted.entry(key).or_insert(Some(&row.podref));

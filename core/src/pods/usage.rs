@@ -2,11 +2,7 @@
 //!
 //! Nothing here decides. A pod that changed while the sweep looked is left to the next one.
 
-use std::{
-    collections::HashMap,
-    hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
-    net::IpAddr,
-};
+use std::{collections::HashMap, net::IpAddr};
 
 use crate::{
     address::Range,
@@ -15,7 +11,7 @@ use crate::{
     pod::{Container, ContainerState, PodState},
 };
 
-use super::live::Live;
+use super::{census::hash_of, live::Live};
 
 /// The addresses that live pods use, in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,8 +30,7 @@ impl Usage {
         definitions: &Definitions,
         is_swept: impl Fn(Option<&str>, IpAddr) -> bool,
     ) -> Self {
-        let numbers = Numbers::default();
-        let domains = domains(definitions, &numbers);
+        let domains = domains(definitions);
         let mut unallocated = 0;
         // A number stands for an address of a domain. A pod may report an address twice, which counts once.
         let mut used = Vec::new();
@@ -49,7 +44,7 @@ impl Usage {
                 let Some(domain) = domains.find(|domain| domain.range.contains(address)) else {
                     continue;
                 };
-                let number = numbers.hash_one((domain.number, address.to_canonical()));
+                let number = hash_of(&(domain.number, address.to_canonical()));
                 if used[first..].contains(&number) {
                     continue;
                 }
@@ -75,9 +70,6 @@ fn is_to_stay(pod: &PodState) -> bool {
     !pod.phase.is_terminal() && !pod.deleting && !has_ended
 }
 
-/// Gives an address of a domain its number.
-type Numbers = BuildHasherDefault<DefaultHasher>;
-
 /// Within which an address is one address.
 struct Domain<'n> {
     range: Range,
@@ -86,10 +78,8 @@ struct Domain<'n> {
 }
 
 /// Those of each definition.
-type Domains<'n> = HashMap<&'n str, Vec<Domain<'n>>>;
-
-fn domains<'n>(definitions: &'n Definitions, numbers: &Numbers) -> Domains<'n> {
-    let of_section = |section: &'n Ipam| {
+fn domains(definitions: &Definitions) -> HashMap<&str, Vec<Domain<'_>>> {
+    fn of_section(section: &Ipam) -> impl Iterator<Item = Domain<'_>> {
         let network = section.network_name.as_deref();
         section.ranges.iter().map(move |range| {
             // Without reservations, ranges that overlap are networks of their own.
@@ -97,10 +87,10 @@ fn domains<'n>(definitions: &'n Definitions, numbers: &Numbers) -> Domains<'n> {
             Domain {
                 range: *range,
                 network,
-                number: numbers.hash_one((network, alone)),
+                number: hash_of(&(network, alone)),
             }
         })
-    };
+    }
     let read = definitions.iter().filter_map(|(name, definition)| {
         let sections = definition.as_ref().ok()?.iter();
         Some((&**name, sections.flat_map(of_section).collect()))
