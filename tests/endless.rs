@@ -88,6 +88,20 @@ async fn the_grace_of_a_deletion_counts_though_it_was_forced_later() {
     goes_in(&bench, POOL, "1", wait..=wait + 120).await;
 }
 
+/// The kubelet may be stopping a container whose probe failed, and does not break that off.
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn the_grace_of_a_probe_counts(#[values("livenessProbe", "startupProbe")] probe: &str) {
+    let (bench, _beat) = stage(seldom()).await;
+    bench.edit("pods", NS, "web-0", |pod| {
+        pod["spec"]["containers"][0][probe] = json!({ "terminationGracePeriodSeconds": 900 });
+    });
+    seconds(60).await;
+    bench.kubelet().force_delete(NS, "web-0");
+    let wait = W - 30 + 900;
+    goes_in(&bench, POOL, "1", wait..=wait + 120).await;
+}
+
 /// `web-0` has run on one network for half an hour, on a node at work.
 async fn stage(config: Config) -> (Bench, Beat) {
     let server = with_neighbour(&[(1, "web-0")]);

@@ -150,6 +150,21 @@ async fn m4_15_name_that_left_the_network(#[case] again: fixtures::PodBuilder) {
     stays(&bench, "red-10.0.0.0-24", if in_red { &["1"] } else { &[] }).await;
 }
 
+/// The pod before it ended while ipgc did not run.
+#[tokio::test(start_paused = true)]
+async fn m4_15_name_that_left_the_network_before_ipgc_began() {
+    let (server, _beat) = room();
+    put_row(&server, 1, "web-0", 1);
+    reserve(&server, "10.0.0.1", "web-0");
+    reserve(&server, "10.0.0.7", "web-0");
+    let again = fixtures::pod(NS, "web-0").node("node-1").running();
+    server.put(again.with(|pod| pod["spec"]["hostNetwork"] = true.into()));
+    let bench = Bench::start(server).await;
+    goes_in(&bench, POOL, "1", 300..=3_600).await;
+    seconds(900).await;
+    assert_eq!(bench.reservations(), [""; 0]);
+}
+
 /// Whereabouts serves the first interface, and no entry of the status tells it.
 #[tokio::test(start_paused = true)]
 async fn m4_16_address_in_pod_ips_alone() {

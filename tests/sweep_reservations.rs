@@ -118,6 +118,29 @@ async fn never_where_a_row_holds_the_address() {
     assert_eq!(bench.reservations(), ["10.0.0.2"]);
 }
 
+/// Whichever pool the sweep finds for it: a wider range of the same network, or none since the pool was a node's slice.
+#[rstest]
+#[case::in_a_narrower_range("10.0.0.9", fixtures::pool(NS, "10.0.0.0/25"))]
+#[case::in_a_former_slice("sliced-10.8.3.1", fixtures::pool(NS, "10.8.3.0/24").network_name("sliced-node-1"))]
+#[tokio::test(start_paused = true)]
+async fn of_an_exempt_pool_stay(#[case] name: &str, #[case] pool: fixtures::PoolBuilder) {
+    for (is_exempt, left) in [(true, vec!["10.0.0.2", name]), (false, vec!["10.0.0.2"])] {
+        let server = room();
+        let pool = pool.clone();
+        server.put(if is_exempt {
+            pool.annotation("ipgc.dev/hold", "")
+        } else {
+            pool
+        });
+        reserve(&server, name, "gone");
+        reserve(&server, "10.0.0.200", "gone");
+        let bench = Bench::start(server).await;
+        left_after(&bench, &left, 900).await;
+        seconds(3_600).await;
+        assert_eq!(bench.reservations(), left);
+    }
+}
+
 /// In an outage all reservations of the pods that are gone lack nothing but the pods.
 #[tokio::test(start_paused = true)]
 async fn those_whose_rows_a_sweep_has_seen_need_no_second_look() {

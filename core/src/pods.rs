@@ -117,11 +117,12 @@ impl PodIndex {
             predecessor = Some(self.end(*live, watched, now));
         } else {
             // A pod that cannot have rows costs a number until that changes, unless it bears the
-            // name of one whose rows it may take over, or is being deleted: it may have rows of the cluster's own
-            // network, and its kubelet may not stop it.
+            // name of one whose rows it may take over (rule 6), or is being deleted: it may have rows of the cluster's
+            // own network, and its kubelet may not stop it.
             let name = hash_of(podref.as_str());
             let leaves = state.deleting && state.has_network();
-            if !state.can_have_rows() && !self.had_rows(&podref) && !leaves {
+            let follows = state.host_network && state.name_may_return || self.had_rows(&podref);
+            if !state.can_have_rows() && !follows && !leaves {
                 if self.listing {
                     self.listed_others.insert(name);
                 }
@@ -474,10 +475,11 @@ impl PodIndex {
         self.common.share(&mut live);
         let mut ended = live.into_ended(watched, now);
         let ends = self.ended.entry(ended.last.podref.clone()).or_default();
-        // A kubelet may reject the pods of a StatefulSet once a second, for days.
-        if let Some(before) = ends.pop_if(|before| before.tells_no_more_than(&ended)) {
+        // Kubelets may reject the pods of a StatefulSet once a second, for days.
+        let needless = ends.iter().rposition(|it| it.tells_no_more_than(&ended));
+        if let Some(before) = needless.map(|at| ends.remove(at)) {
             ended.listed_at = ended.listed_at.max(before.listed_at);
-            ended.gap_at = before.gap_at;
+            ended.gap_at = ended.gap_at.max(before.gap_at);
         }
         let ended = Arc::new(ended);
         self.showing.add_end(&ended);

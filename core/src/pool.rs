@@ -234,11 +234,13 @@ impl ObservedPool {
         self.range?.address_at(Offset::parse(row.key())?)
     }
 
-    /// Whether a person exempted whatever holds this address: the whole pool, the address, or its key.
+    /// Whether a person exempted whatever holds this address: the whole pool, whose range may have it, the address, or
+    /// its key.
     pub fn exempts(&self, address: IpAddr) -> bool {
         let of_key = |key: &Offset| self.range?.address_at(*key);
         let mut keys = self.exempt.keys.iter();
-        self.exempt.whole_pool
+        let may_have = self.range.is_none_or(|range| range.contains(address));
+        self.exempt.whole_pool && may_have
             || self.exempt.addresses.contains(&address)
             || keys.any(|key| of_key(key) == Some(address))
     }

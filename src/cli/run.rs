@@ -69,7 +69,7 @@ pub struct Args {
     #[arg(long, env = "IPGC_SWEEP_INTERVAL", value_name = "DURATION", default_value = "5m", value_parser = duration)]
     sweep_interval: Duration,
 
-    /// The breaker opens when more than this part of all addresses has no pod, and nobody saw these pods end
+    /// The breaker opens when more than this part of all rows has no pod, and the watch did not show the ends of these pods
     #[arg(long, env = "IPGC_BREAKER_FRACTION", value_name = "FRACTION", default_value_t = 0.5, value_parser = fraction)]
     breaker_fraction: f64,
 

@@ -20,6 +20,8 @@ use crate::calls::CallError;
 pub struct SecondLook {
     /// Namespace, network and address of each row.
     taken: HashSet<(String, Option<Box<str>>, IpAddr)>,
+    /// Namespaces and addresses that a person exempted, of those that were asked for.
+    exempt: HashSet<(String, IpAddr)>,
     /// A pool could not be read: it may have a row of any address.
     is_blind: bool,
     /// All rows of the podrefs that were asked for.
@@ -33,6 +35,11 @@ impl SecondLook {
     pub fn has_row(&self, namespace: &str, network: Option<&str>, address: IpAddr) -> bool {
         let place = (namespace.to_owned(), network.map(Into::into), address);
         self.is_blind || self.taken.contains(&place)
+    }
+
+    /// Whether a person exempted the address in some pool, whatever its network.
+    pub fn exempts(&self, namespace: &str, address: IpAddr) -> bool {
+        self.exempt.contains(&(namespace.to_owned(), address))
     }
 
     /// Whether this pod has a row of the address in a pool that may be of this network, or of a slice of it that no sweep
@@ -82,6 +89,9 @@ pub async fn second_look(
                     continue;
                 }
             };
+            let exempt = addresses.iter().filter(|address| pool.exempts(**address));
+            let exempt = exempt.map(|address| (pool.key().namespace.clone(), *address));
+            found.exempt.extend(exempt);
             let networks = context.networks_of(&pool);
             for row in pool.rows() {
                 // Also of a row that says nothing else.

@@ -92,6 +92,15 @@ struct Spec {
 struct ContainerSpec {
     name: Option<String>,
     restart_policy: Option<String>,
+    liveness_probe: Option<Probe>,
+    startup_probe: Option<Probe>,
+}
+
+/// A probe: if it fails, the kubelet stops the container.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Probe {
+    termination_grace_period_seconds: Option<i64>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -174,8 +183,9 @@ impl Wire {
         let networks = annotations.status.as_deref();
         let networks = networks.map_or(Status::Missing, Status::parse);
         let request = annotations.request.as_deref();
-        // A deletion may ask for more.
-        let asked = metadata.deletion_grace_period_seconds.unwrap_or(0);
+        // A deletion or a probe may ask for more.
+        let asked = metadata.deletion_grace_period_seconds;
+        let asked = spec.probe_graces().chain(asked).max().unwrap_or(0);
         let grace = spec.termination_grace_period_seconds;
         let born = metadata.creation_timestamp.iter();
         let times = born.chain(&metadata.deletion_timestamp).filter_map(time);
@@ -206,6 +216,19 @@ impl Wire {
             container_ids: status.map_or_else(Box::default, PodStatus::all_ids),
             since: times.chain(ends).max(),
         })
+    }
+}
+
+impl Spec {
+    /// How long the kubelet gives containers to stop whose probes failed, in seconds.
+    fn probe_graces(&self) -> impl Iterator<Item = i64> {
+        let all = self
+            .containers
+            .iter()
+            .chain(&self.init_containers)
+            .flatten();
+        let probes = all.flat_map(|it| it.liveness_probe.iter().chain(&it.startup_probe));
+        probes.filter_map(|probe| probe.termination_grace_period_seconds)
     }
 }
 

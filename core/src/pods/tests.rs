@@ -30,6 +30,19 @@ fn uids(ended: &[Arc<Ended>]) -> Vec<&str> {
 
 /// A StatefulSet makes a pod anew as often as its kubelet rejects it.
 #[test]
+fn of_pods_that_several_nodes_rejected_one_end_is_kept_for_each_node() {
+    let mut index = PodIndex::default();
+    for second in 1..1_000 {
+        let node = ["n", "m"][second as usize % 2];
+        let mut pod = web(&second.to_string()).node(node).build();
+        pod["status"] = serde_json::json!({"phase": "Failed"});
+        index.apply(state_of(&pod), at(second));
+    }
+    let ended = index.ended(&PodRef::new("d", "web-0").unwrap());
+    assert_eq!(uids(&ended), ["997", "998"]);
+}
+
+#[test]
 fn of_pods_that_were_rejected_one_after_the_other_one_end_is_kept() {
     let mut index = PodIndex::default();
     index.apply(state(web("first").running()), at(0));

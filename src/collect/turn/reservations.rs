@@ -165,6 +165,7 @@ impl Turn<'_> {
             }
             return wanted;
         }
+        let mut marked = HashSet::new();
         match self.context.reservations_named(namespace, &names).await {
             Ok(found) => {
                 for (podref, name) in orphans {
@@ -179,6 +180,7 @@ impl Turn<'_> {
                         place.clone().is_some_and(is_of) && it.row.podref == podref
                     });
                     if !is_claimed {
+                        marked.extend(place.filter(|_| found.is_claimed()));
                         wanted.extend(self.orphan(&podref, found));
                     }
                 }
@@ -191,15 +193,19 @@ impl Turn<'_> {
             }
         }
         if !wanted.is_empty() {
-            self.retain_free(&mut wanted).await;
+            self.retain_free(&mut wanted, &marked).await;
         }
         wanted
     }
 
     /// Only the sweep saw that no row of the network has the address, and that may be long ago. So the pools are read
     /// again, and a reservation whose address has a row by now is kept. So is that of a pod that lives and reports the
-    /// address, unless a row of the pod tells why.
-    async fn retain_free(&mut self, wanted: &mut Vec<Wanted>) {
+    /// address, unless a row of the pod tells why; and one that a person exempted in any pool, unless it is `marked`.
+    async fn retain_free(
+        &mut self,
+        wanted: &mut Vec<Wanted>,
+        marked: &HashSet<(Option<Box<str>>, IpAddr)>,
+    ) {
         let namespace = Some(self.key.namespace.as_str());
         let addresses = wanted.iter().map(|wanted| wanted.row.address).collect();
         let living = wanted.iter().filter(|wanted| wanted.fact.is_of_living());
@@ -224,6 +230,11 @@ impl Turn<'_> {
                 // A claim is given back.
                 if seen.any(|network| found.saw_row(namespace, network, address)) {
                     wanted.fact = Fact::Taken;
+                }
+                let mut own = wanted.networks.iter();
+                let is_marked = own.any(|network| marked.contains(&(network.clone(), address)));
+                if found.exempts(namespace, address) && !is_marked {
+                    return false;
                 }
                 let podref = &wanted.row.podref;
                 let rows = found.rows.get(podref).into_iter().flatten();
@@ -253,10 +264,6 @@ impl Turn<'_> {
         // The owner may have changed. If a row came meanwhile, the reservation goes with that row.
         let has_row = self.sandboxes.contains_key(&(podref.clone(), address));
         if found.owner() != podref.as_str() || (has_row && !found.is_claimed()) {
-            return None;
-        }
-        let is_exempt = self.pool.as_ref().is_some_and(|it| it.exempts(address));
-        if is_exempt && !found.is_claimed() {
             return None;
         }
         let now = self.context.clock.now();

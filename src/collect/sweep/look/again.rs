@@ -56,6 +56,9 @@ impl Look<'_> {
                 continue;
             }
             self.report.orphans += 1;
+            if found.exempts(namespace, address) && !orphan.reservation.is_claimed() {
+                continue;
+            }
             // A reservation that waits longer than from sweep to sweep must not be forgotten meanwhile.
             self.context
                 .evidence()
