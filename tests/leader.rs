@@ -153,7 +153,7 @@ async fn a_leader_that_is_cut_off_is_succeeded_within_the_lease_and_nine_seconds
 async fn a_leader_that_stops_is_succeeded_within_five_seconds() {
     let server = server();
     let (a, b) = two(&server).await;
-    Kubelet::new(&server).mark_pod(NS, "web-1");
+    Kubelet::new(&server).begin_delete(NS, "web-1");
     end(&server, "web-1").await;
     // Before the cooldown is over.
     a.stop().await;

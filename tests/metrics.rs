@@ -177,7 +177,7 @@ async fn addresses_in_use_twice_or_without_a_row_are_counted() {
     assert_eq!(scrape.get("ipgc_in_use_unallocated"), Some(2.0));
     // At their end, or on their way out, they keep nobody's address.
     bench.kubelet().complete_pod(NS, "web-1", "Succeeded");
-    bench.kubelet().mark_pod(NS, "web-3");
+    bench.kubelet().begin_delete(NS, "web-3");
     seconds(600).await;
     let scrape = scraped(&bench);
     assert_eq!(scrape.get("ipgc_duplicates"), Some(0.0));

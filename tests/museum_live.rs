@@ -215,7 +215,7 @@ async fn m1_13_terminating_pod_still_serves() {
         put_row(&server, other, name, other);
     }
     let bench = Bench::start(server).await;
-    bench.kubelet().mark_pod(NS, "web-0");
+    bench.kubelet().begin_delete(NS, "web-0");
     // The other row of web-1 is freed, since web-1 runs. The one of web-0 stays, since web-0 is terminating.
     stays(&bench, POOL, &["1", "15", "5"]).await;
 }

@@ -36,7 +36,7 @@ async fn m1_22_deleted_while_its_sandbox_was_being_set_up() {
     let pod = asking("young");
     bench.put(pod.status(fixtures::starting_status()));
     seconds(2).await;
-    bench.kubelet().mark_pod(NS, "young");
+    bench.kubelet().begin_delete(NS, "young");
     bench.kubelet().complete_pod(NS, "young", "Failed");
     // ADD is still at it, and its row comes before the pod is gone.
     put_row(&bench, 5, "young", 5);

@@ -128,7 +128,7 @@ async fn does_not_stop(others: &[(u64, &str)]) -> (Bench, Beat) {
         run_on(&server, "node-1", name, offset);
     }
     let bench = Bench::long_since(server, seldom()).await;
-    bench.kubelet().mark_pod(NS, "web-0");
+    bench.kubelet().begin_delete(NS, "web-0");
     seconds(60).await;
     for (_, name) in others {
         bench.kubelet().force_delete(NS, name);

@@ -68,7 +68,7 @@ async fn hold_is_told_once_with_what_releases_it() {
     let (bench, beat) = stage(no_sweeps()).await;
     fall_silent(&bench, "node-1", beat);
     // Evicted by taint, then removed by force. Its containers run on.
-    bench.kubelet().mark_pod(NS, "web-0");
+    bench.kubelet().begin_delete(NS, "web-0");
     seconds(300).await;
     bench.kubelet().collect_pod(NS, "web-0");
     seconds(45 * 60).await;

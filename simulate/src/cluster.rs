@@ -97,7 +97,7 @@ impl World {
                     self.after(self.millis(30_000, 120_000), move |this| {
                         if !this.machine(machine).is_at_work() {
                             this.tell("pods are evicted", format_args!("n{}", machine + 1));
-                            this.mark_all(machine);
+                            this.delete_all(machine);
                         }
                     });
                 }

@@ -50,7 +50,7 @@ impl World {
                 continue;
             }
             // Without the API server a kubelet knows no wish of anybody.
-            let is_over = pod.completed || machine.connected && (pod.marked || pod.gone);
+            let is_over = pod.completed || machine.connected && (pod.deleting || pod.gone);
             let is_in_set_up = set_up.as_ref().is_some_and(|it| !it.is_finished());
             if is_over && is_in_set_up {
                 // A kubelet waits for it, or cuts it off and does not know of the sandbox for a while.
@@ -108,7 +108,7 @@ impl World {
         });
         self.set(uid, |pod| pod.terminal = true);
         sleep(self.millis(50, 1_000)).await;
-        if self.pod(uid).is_some_and(|pod| pod.marked) && self.machine(pod.machine).is_at_work() {
+        if self.pod(uid).is_some_and(|pod| pod.deleting) && self.machine(pod.machine).is_at_work() {
             self.remove(uid);
         }
     }
@@ -257,8 +257,8 @@ impl World {
             }
             self.tell("a pod is at its end", pod.podref());
         }
-        let is_marked = self.pod(uid).is_some_and(|pod| pod.marked || pod.gone);
-        if !is_marked {
+        let is_deleting = self.pod(uid).is_some_and(|pod| pod.deleting || pod.gone);
+        if !is_deleting {
             return false;
         }
         sleep(self.millis(50, 1_000)).await;

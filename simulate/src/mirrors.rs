@@ -37,7 +37,7 @@ impl World {
             if !machine.connected {
                 continue;
             }
-            if pod.gone || pod.marked {
+            if pod.gone || pod.deleting {
                 sleep(self.millis(100, 15_000)).await;
                 let machine = self.machine(pod.machine);
                 if machine.is_at_work() && machine.boot == boot {
@@ -59,7 +59,7 @@ impl World {
         let node = self.machine(pod.machine).name;
         self.put_pod(self.next(), pod, Kind::Static.controller(), &node);
         self.set(uid, |pod| {
-            (pod.gone, pod.marked, pod.terminal) = (false, false, false);
+            (pod.gone, pod.deleting, pod.terminal) = (false, false, false);
         });
         if pod.has_run && !self.running(uid).is_empty() {
             self.api_edit(uid, |object| object["status"] = fixtures::running_status());

@@ -33,7 +33,7 @@ impl World {
                         Kind::Static => true,
                         // The name is taken until the object is gone.
                         _ if owner.kind.names_return() => !pod.gone,
-                        _ => !pod.gone && !pod.marked && !pod.terminal,
+                        _ => !pod.gone && !pod.deleting && !pod.terminal,
                     };
                     pod.owner == (number, index) && is_alive
                 };
@@ -42,8 +42,8 @@ impl World {
                     ([], Kind::Job | Kind::Bare | Kind::Static)
                         if self.state().is_calm || self.percent(90) => {}
                     ([], _) => self.create(number, index, &owner),
-                    ([(uid, pod)], Kind::StatefulSet) if pod.terminal && !pod.marked => {
-                        self.mark(*uid, &pod.name);
+                    ([(uid, pod)], Kind::StatefulSet) if pod.terminal && !pod.deleting => {
+                        self.begin_delete(*uid, &pod.name);
                     }
                     ([(uid, _)], Kind::VirtualMachine)
                         if self.percent(1) && !self.state().is_calm =>
@@ -146,8 +146,8 @@ impl World {
                 sleep(time).await;
                 this.set(uid, |pod| pod.completed = true);
                 sleep(time).await;
-                if let Some(pod) = this.pod(uid).filter(|pod| !pod.gone && !pod.marked) {
-                    this.mark(uid, &pod.name);
+                if let Some(pod) = this.pod(uid).filter(|pod| !pod.gone && !pod.deleting) {
+                    this.begin_delete(uid, &pod.name);
                 }
             });
         }
@@ -202,8 +202,8 @@ impl World {
             sleep(this.millis(5_000, 30_000)).await;
             this.set(old, |pod| pod.completed = true);
             sleep(this.millis(5_000, 60_000)).await;
-            if let Some(pod) = this.pod(old).filter(|pod| !pod.gone && !pod.marked) {
-                this.mark(old, &pod.name);
+            if let Some(pod) = this.pod(old).filter(|pod| !pod.gone && !pod.deleting) {
+                this.begin_delete(old, &pod.name);
             }
         });
     }

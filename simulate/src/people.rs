@@ -41,9 +41,9 @@ impl World {
         }
     }
 
-    pub(crate) fn mark(&self, uid: u64, name: &str) {
-        self.api.mark_pod(NS, name);
-        self.set(uid, |pod| pod.marked = true);
+    pub(crate) fn begin_delete(&self, uid: u64, name: &str) {
+        self.api.begin_delete(NS, name);
+        self.set(uid, |pod| pod.deleting = true);
     }
 
     fn deed(&self, deed: &Deed) {
@@ -61,7 +61,7 @@ impl World {
             }
             Deed::Drain(machine) => {
                 self.tell("a node is drained", format_args!("n{}", machine + 1));
-                self.mark_all(*machine);
+                self.delete_all(*machine);
             }
             Deed::Hold(net, time) => self.hold(*net, *time),
             Deed::RemovePool(net) => self.remove_pool(*net),
@@ -135,7 +135,7 @@ impl World {
         match deed {
             Deed::Delete(_) => {
                 self.tell("a pod is deleted", pod.podref());
-                self.mark(uid, &pod.name);
+                self.begin_delete(uid, &pod.name);
             }
             Deed::Force(_) => {
                 self.tell("a pod is deleted by force", pod.podref());
@@ -194,7 +194,7 @@ impl World {
             let is_next = |other: &Pod| other.name == pod.name && !other.gone && other.has_run;
             if let Some((next, _)) = self.pods(is_next).first() {
                 self.tell("a successor is deleted", pod.podref());
-                return self.mark(*next, &pod.name);
+                return self.begin_delete(*next, &pod.name);
             }
         }
     }
@@ -215,17 +215,17 @@ impl World {
     }
 
     /// All pods of a machine are to be deleted.
-    pub(crate) fn mark_all(&self, machine: usize) {
+    pub(crate) fn delete_all(&self, machine: usize) {
         // Static pods tolerate everything.
         let is_meant =
-            |pod: &Pod| pod.machine == machine && !pod.gone && !pod.marked && !pod.is_static;
+            |pod: &Pod| pod.machine == machine && !pod.gone && !pod.deleting && !pod.is_static;
         for (uid, pod) in self.pods(is_meant) {
-            self.mark(uid, &pod.name);
+            self.begin_delete(uid, &pod.name);
         }
     }
 
     fn may_be_plugged(&self, pod: &Pod) -> bool {
-        self.machine(pod.machine).is_at_work() && !pod.marked && !pod.is_static
+        self.machine(pod.machine).is_at_work() && !pod.deleting && !pod.is_static
     }
 
     /// A pod that runs gets one more network, as a hotplug controller gives it.
@@ -387,7 +387,7 @@ impl World {
                     if pod.is_static {
                         let mirror = this.server.get("pods", NS, &pod.name);
                         pod.gone = mirror.is_none();
-                        pod.marked |= mirror
+                        pod.deleting |= mirror
                             .is_some_and(|it| it["metadata"]["deletionTimestamp"].is_string());
                     } else {
                         pod.gone |= pods.get(uid).is_none_or(|before| before.gone);

@@ -112,7 +112,7 @@ pub struct Pod {
     /// Its networks, by their places.
     pub nets: Vec<usize>,
     /// Whether it is to be deleted.
-    pub marked: bool,
+    pub deleting: bool,
     /// Whether its containers ended by themselves.
     pub completed: bool,
     /// Whether its object is gone.

@@ -114,19 +114,19 @@ impl ResourceCall<'_> {
         if self.resource.is_pod() {
             let mut pod = existing.to_value(&self.type_meta);
             let grace = pod_grace(&pod, options);
-            let is_marked = pod["metadata"].get("deletionTimestamp").is_some();
-            if is_marked && grace > 0 {
+            let is_deleting = pod["metadata"].get("deletionTimestamp").is_some();
+            if is_deleting && grace > 0 {
                 return (Arc::clone(existing), false);
             }
             // Also an immediate deletion is written down first: watches see it with grace 0.
             let metadata = &mut pod["metadata"];
             metadata["deletionTimestamp"] = self.inner.clock.seconds_text(grace).into();
             metadata["deletionGracePeriodSeconds"] = grace.into();
-            let marked = store.put(self.table, key.clone(), self.by(), |revision| {
+            let deleting = store.put(self.table, key.clone(), self.by(), |revision| {
                 Object::new(self.resource, &pod, revision)
             });
             if grace > 0 {
-                return (marked, false);
+                return (deleting, false);
             }
         }
         let gone = store.remove(self.table, key, self.by());

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::fixtures::{self, NETWORK_STATUS};
 use crate::server::Server;
 
-/// From the mark to the terminal phase, where the containers end at once.
+/// From the deletion to the terminal phase, where the containers end at once.
 pub const STOP_TIME: Duration = Duration::from_millis(300);
 /// From the terminal phase to the removal.
 pub const REMOVAL_TIME: Duration = Duration::from_millis(300);
@@ -65,27 +65,27 @@ impl Kubelet {
     }
 
     /// Somebody deletes the pod gracefully: it gets its deletion timestamp and runs on.
-    pub fn mark_pod(&self, namespace: &str, name: &str) {
+    pub fn begin_delete(&self, namespace: &str, name: &str) {
         let server = self.server.clone();
         self.edit(namespace, name, |pod| {
             let grace = pod["spec"]["terminationGracePeriodSeconds"]
                 .as_i64()
                 .unwrap_or(30);
-            mark(pod, &server, grace);
+            begin_delete(pod, &server, grace);
         });
     }
 
-    /// The kubelet is done with a marked pod: grace 0, then gone, in its last phase.
+    /// The kubelet is done with a pod that is being deleted: grace 0, then gone, in its last phase.
     pub fn remove_pod(&self, namespace: &str, name: &str) {
         let server = self.server.clone();
-        self.edit(namespace, name, |pod| mark(pod, &server, 0));
+        self.edit(namespace, name, |pod| begin_delete(pod, &server, 0));
         self.server.delete("pods", namespace, name);
     }
 
-    /// The whole graceful end: marked, stopped 0.3 s later (terminal phase, containers
+    /// The whole graceful end: being deleted, stopped 0.3 s later (terminal phase, containers
     /// terminated), removed 0.3 s after that.
     pub async fn terminate_pod(&self, namespace: &str, name: &str) {
-        self.mark_pod(namespace, name);
+        self.begin_delete(namespace, name);
         tokio::time::sleep(STOP_TIME).await;
         self.complete_pod(namespace, name, "Succeeded");
         tokio::time::sleep(REMOVAL_TIME).await;
@@ -124,7 +124,7 @@ impl Kubelet {
     }
 }
 
-fn mark(pod: &mut Value, server: &Server, grace: i64) {
+fn begin_delete(pod: &mut Value, server: &Server, grace: i64) {
     let at = server.now().as_second().saturating_add(grace);
     let at = jiff::Timestamp::from_second(at).unwrap_or(jiff::Timestamp::MAX);
     pod["metadata"]["deletionTimestamp"] = at.to_string().into();

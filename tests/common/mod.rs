@@ -348,7 +348,7 @@ pub fn took(since: Instant, seconds: impl RangeBounds<f64> + Debug) {
 /// The kubelet ends a pod gracefully, at one moment: terminal, containers terminated, removed.
 pub fn end_pod(server: &Server, namespace: &str, name: &str) {
     let kubelet = Kubelet::new(server);
-    kubelet.mark_pod(namespace, name);
+    kubelet.begin_delete(namespace, name);
     kubelet.complete_pod(namespace, name, "Succeeded");
     kubelet.remove_pod(namespace, name);
 }
