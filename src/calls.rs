@@ -235,13 +235,17 @@ pub async fn call<T>(
     }
 }
 
-/// Awaits this, and holds the `turn` meanwhile, for so long at the most: what hangs must not hold up others.
-pub async fn in_turn<T>(turn: impl Sized, longest: Duration, work: impl Future<Output = T>) -> T {
+/// Awaits this, and holds the `permit` meanwhile, for so long at the most: what hangs must not hold up others.
+pub async fn with_permit<T>(
+    permit: impl Sized,
+    longest: Duration,
+    work: impl Future<Output = T>,
+) -> T {
     let mut work = pin!(work);
     if let Ok(done) = timeout(longest, work.as_mut()).await {
         return done;
     }
-    drop(turn);
+    drop(permit);
     work.await
 }
 

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     api::{IpPool, NodeSlicePool},
-    calls::{CallError, SLOW, call, in_turn, list, next_page, text},
+    calls::{CallError, SLOW, call, list, next_page, text, with_permit},
 };
 
 /// Text of pools to a page, about. It is what a sweep needs in memory, beside what it finds.
@@ -59,19 +59,19 @@ pub struct PoolPage {
 }
 
 impl Context {
-    /// As [`observe`](Self::observe), when it is its turn; and how long it took then. A read that hangs holds little memory,
-    /// and gives its turn away after five seconds.
+    /// As [`observe`](Self::observe), but few pools are read at a time. Returns how long the read itself took. A read that
+    /// hangs gives its permit back after five seconds.
     ///
     /// # Errors
     /// As [`CallError`] says.
-    pub async fn observe_in_turn(
+    pub async fn observe_with_permit(
         &self,
         key: &PoolKey,
         podrefs: &BTreeSet<PodRef>,
     ) -> (Result<Option<ObservedPool>, CallError>, Duration) {
-        let turn = self.reading_pool.acquire().await;
+        let permit = self.reading_pool.acquire().await;
         let begun = Instant::now();
-        let observed = in_turn(turn, SLOW, self.observe(key, podrefs)).await;
+        let observed = with_permit(permit, SLOW, self.observe(key, podrefs)).await;
         (observed, begun.elapsed())
     }
 

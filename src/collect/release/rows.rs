@@ -143,7 +143,7 @@ async fn used_in(
 ) -> Result<Vec<(IpAddr, PodRef)>, CallError> {
     let podrefs = claimed.keys().map(|(_, podref)| (*podref).clone());
     let podrefs = podrefs.collect();
-    let (observed, _) = context.observe_in_turn(pool, &podrefs).await;
+    let (observed, _) = context.observe_with_permit(pool, &podrefs).await;
     let observed = observed?;
     let rows = observed
         .iter()

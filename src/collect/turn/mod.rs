@@ -35,7 +35,7 @@ use crate::{access::Right, api::IpPool, calls::CallError};
 
 /// Patches in one turn: enough to find one refused row among thousands by halving, bounded so that
 /// no turn is endless.
-const MAX_ROUNDS: usize = 64;
+const MAX_PATCHES: usize = 64;
 
 /// How often a row that the breaker stops is looked at: a person may acknowledge the finding.
 const LOOK_FOR_ACK: Duration = Duration::from_mins(1);
@@ -128,7 +128,7 @@ impl<'t> Turn<'t> {
 
     /// Observes and removes until nothing is left that may go now.
     async fn free_rows(&mut self) -> Result<(), Outcome> {
-        for _ in 0..MAX_ROUNDS {
+        for _ in 0..MAX_PATCHES {
             if self.context.stop.is_cancelled() {
                 return Err(Outcome::postponed(Duration::ZERO));
             }
@@ -228,7 +228,7 @@ impl<'t> Turn<'t> {
         if !self.batch.orphans().is_empty() {
             self.known = self.context.evidence().known_networks();
         }
-        let observed = self.context.observe_in_turn(self.key, &self.podrefs);
+        let observed = self.context.observe_with_permit(self.key, &self.podrefs);
         let Some((observed, took)) = self.context.stop.run_until_cancelled(observed).await else {
             return Err(Outcome::postponed(Duration::ZERO));
         };

@@ -22,7 +22,7 @@ use tracing::{debug, info};
 
 use super::Turn;
 use crate::{
-    calls::in_turn,
+    calls::with_permit,
     collect::{gate::Access, released::Left, second_look::second_look},
 };
 
@@ -212,9 +212,9 @@ impl Turn<'_> {
         let living: HashSet<_> = living.map(|it| it.row.podref.as_str().to_owned()).collect();
         let is_living = |podref: &str| living.contains(podref);
         let look = async {
-            let turn = self.context.reading_pools.lock().await;
+            let permit = self.context.reading_pools.lock().await;
             let look = second_look(self.context, namespace, &addresses, is_living);
-            in_turn(turn, LONGEST_LOOK, look).await
+            with_permit(permit, LONGEST_LOOK, look).await
         };
         let Some(found) = self.context.stop.run_until_cancelled(look).await else {
             for wanted in std::mem::take(wanted) {
