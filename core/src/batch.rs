@@ -42,15 +42,15 @@ impl Batch {
     ) -> HashMap<PodRef, Known> {
         let rows = RowCount::by_podref(observed.rows());
         let readable = observed.rows().iter().filter_map(|row| row.content().ok());
-        let of_claims = readable.filter(|row| row.resource_claim().is_some());
-        let of_claims: HashSet<_> = of_claims.map(|row| &row.podref).collect();
+        let of_resource_claims = readable.filter(|row| row.resource_claim().is_some());
+        let of_resource_claims: HashSet<_> = of_resource_claims.map(|row| &row.podref).collect();
         let known = self.works.iter().map(|(podref, work)| {
             let here = rows.get(podref.as_str()).copied().unwrap_or_default();
             let mut known = evidence.of(podref, &work.ended, here, is_heard);
             let siblings = work.siblings.as_ref();
             let siblings = siblings.filter(|(sweep, _)| *sweep == evidence.sweeps);
             known.siblings = siblings.map(|(_, rows)| Arc::clone(rows));
-            known.has_claims = of_claims.contains(podref);
+            known.has_resource_claims = of_resource_claims.contains(podref);
             (podref.clone(), known)
         });
         known.collect()

@@ -22,7 +22,7 @@ pub use crate::{
 };
 
 /// The DELs that are assumed for the pod of a ResourceClaim: one more than a kubelet surely finishes.
-const CLAIM_DELS: usize = 3;
+const RESOURCE_CLAIM_DELS: usize = 3;
 
 /// The facts about a row's pod and the nodes. The row itself and the presence of its pod are given separately.
 #[derive(Clone, Debug)]
@@ -161,11 +161,11 @@ impl Subject<'_> {
 
     /// Rule 3 for a row of a ResourceClaim that is gone. Nobody knows on which node the pods were that used it, so each
     /// node has to be at work, gone or fenced.
-    pub fn of_claim(&self) -> Clearance {
+    pub fn of_resource_claim(&self) -> Clearance {
         let facts = Facts {
             ended: &[],
             living: None,
-            rows: CLAIM_DELS,
+            rows: RESOURCE_CLAIM_DELS,
             interfaces: 0,
             slice: None,
             ..self.facts.clone()

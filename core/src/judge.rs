@@ -197,7 +197,7 @@ pub fn judge(
             Presence::Present(Some(pod)) => present(&subject, pod),
             Presence::Absent if content.resource_claim().is_some() => Verdict::Stale(Stale {
                 cause: Cause::Deleted,
-                clearance: subject.of_claim(),
+                clearance: subject.of_resource_claim(),
             }),
             Presence::Absent => Verdict::Stale(absent(&subject)),
         },

@@ -54,7 +54,7 @@ pub struct Evidence {
     /// The definitions.
     pub definitions: Definitions,
     /// The ResourceClaims that the last sweep saw, where rows of such are read.
-    pub claims: KnownResourceClaims,
+    pub resource_claims: KnownResourceClaims,
     /// How many sweeps have told what they found.
     pub sweeps: u64,
     /// The last time that a restoration of etcd was noticed. No evidence from before it counts.
@@ -120,7 +120,7 @@ pub struct Known {
     /// The incarnation that lives, if one does.
     pub living: Option<Living>,
     /// Whether some of its rows in the pool are of ResourceClaims.
-    pub has_claims: bool,
+    pub has_resource_claims: bool,
     /// All its rows, where they were looked for.
     pub siblings: Option<Arc<[RowContent]>>,
     longest_grace: Duration,
@@ -138,7 +138,7 @@ impl Known {
     fn needs_no_node(&self) -> bool {
         let mut ended = self.ended.iter();
         let is_absent = matches!(self.presumed, Presence::Absent);
-        let is_proof = !self.has_claims && !self.name_may_return();
+        let is_proof = !self.has_resource_claims && !self.name_may_return();
         is_absent && is_proof && ended.all(|end| end.settled)
     }
 
@@ -166,7 +166,7 @@ impl Evidence {
             networks: KnownNetworks::default(),
             pools: KnownPools::default(),
             definitions: Definitions::new(),
-            claims: Err("no sweep has listed ResourceClaims".into()),
+            resource_claims: Err("no sweep has listed ResourceClaims".into()),
             sweeps: 0,
             trusted_since: Moment::EPOCH,
         }
@@ -197,7 +197,7 @@ impl Evidence {
             interfaces: counted.interfaces(),
             presumed: pods.presumed(podref.as_str()),
             living,
-            has_claims: false,
+            has_resource_claims: false,
             siblings: None,
             longest_grace: pods.longest_grace(),
             ended,
@@ -209,7 +209,7 @@ impl Evidence {
     pub fn presumption(&self, row: &Row, known: &Known) -> Presence {
         let pod = known.presumed.clone();
         match row.content() {
-            Ok(content) => of_owner(content, &self.claims, pod),
+            Ok(content) => of_owner(content, &self.resource_claims, pod),
             Err(_) => pod,
         }
     }
@@ -223,7 +223,8 @@ impl Evidence {
         self.nodes.distrust(now);
         self.first_seen = Sightings::default();
         self.slices.clear();
-        self.claims = Err("no sweep has listed ResourceClaims since the data went back".into());
+        self.resource_claims =
+            Err("no sweep has listed ResourceClaims since the data went back".into());
         self.overlaps = Overlaps::default();
     }
 
@@ -314,7 +315,7 @@ impl Evidence {
             names.extend(known.node());
             let wait = policy.wait_of(None, known.longest_grace, known.rows);
             waits.extend([wait, wait.max(policy.leftover_grace)]);
-            if known.has_claims {
+            if known.has_resource_claims {
                 names.extend(nodes.names().map(Into::into));
             }
         }

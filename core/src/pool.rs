@@ -193,9 +193,9 @@ impl ObservedPool {
     }
 
     /// From now on the rows of ResourceClaims can be read too: see [`RowContent::resource_claim`].
-    pub fn read_claims(&mut self) {
+    pub fn read_resource_claims(&mut self) {
         for row in &mut self.rows {
-            row.read_claim(self.range);
+            row.read_resource_claim(self.range);
         }
     }
 
@@ -304,7 +304,7 @@ mod tests {
     #[case::resource_claim(
         "5",
         r#"{"podref":"default/pod-whereabouts","id":"0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f"}"#,
-        Unreadable::Claim("0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f".into())
+        Unreadable::ResourceClaim("0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f".into())
     )]
     #[case::ipam_claim("5", &format!(r#"{{"podref":"d/p","id":"{ID}","ipamclaimref":"d/vm"}}"#), Unreadable::IpamClaim("d/vm".into()))]
     #[case::no_claim("5", &format!(r#"{{"podref":"d/p","id":"{ID}","ipamclaimref":""}}"#), Unreadable::ExtraField("ipamclaimref".into()))]

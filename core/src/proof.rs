@@ -81,7 +81,7 @@ impl<'a> Ticket<'a> {
         Proof {
             observed: self.observed,
             presence,
-            claims: Err("nobody asked for ResourceClaims".into()),
+            resource_claims: Err("nobody asked for ResourceClaims".into()),
         }
     }
 }
@@ -92,13 +92,16 @@ impl<'a> Ticket<'a> {
 pub struct Proof<'a> {
     observed: &'a ObservedPool,
     presence: HashMap<PodRef, Presence>,
-    claims: KnownResourceClaims,
+    resource_claims: KnownResourceClaims,
 }
 
 impl<'a> Proof<'a> {
     /// The same with the ResourceClaims, listed since the proof began.
-    pub fn with_claims(self, claims: KnownResourceClaims) -> Self {
-        Self { claims, ..self }
+    pub fn with_resource_claims(self, resource_claims: KnownResourceClaims) -> Self {
+        Self {
+            resource_claims,
+            ..self
+        }
     }
 
     /// The observation that came first.
@@ -116,6 +119,6 @@ impl<'a> Proof<'a> {
 
     /// The presence of the owner of a row: see [`of_owner`].
     pub fn owner(&self, row: &RowContent) -> Presence {
-        of_owner(row, &self.claims, self.presence(&row.podref))
+        of_owner(row, &self.resource_claims, self.presence(&row.podref))
     }
 }

@@ -9,7 +9,7 @@ use testkit::fixtures;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    claims::writer,
+    resource_claims::writer,
     world::{Address, Doubled, NS, World, rows},
 };
 

@@ -45,7 +45,7 @@ impl Copies {
         for number in 0..story.copies {
             let mut config = Config {
                 sweep_interval: story.sweep_interval,
-                resource_claims: world.has_claims(),
+                resource_claims: world.has_resource_claims(),
                 lease_namespace: (story.copies > 1).then(|| "ipgc-system".to_owned()),
                 ..Config::default()
             };

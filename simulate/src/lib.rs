@@ -8,7 +8,7 @@
 //! | [`world`] | the truth: which sandboxes run, which addresses answer |
 //! | [`cni`], [`kubelet`], `mirrors` | whereabouts; the life of a pod; static pods |
 //! | [`cluster`], `owners`, `people` | machines; the owners of pods; the deeds of the story |
-//! | `slices`, `claims` | ranges that are cut up among nodes; pods with a ResourceClaim |
+//! | `slices`, `resource_claims` | ranges that are cut up among nodes; pods with a ResourceClaim |
 //! | `hand` | administrators who run `ipgc release` |
 //! | [`faults`], [`copies`] | faults of the API server; the copies of ipgc, which crash |
 //! | [`oracle`] | what must not be |
@@ -17,7 +17,6 @@
 //!
 //! No socket, no file, no clock of the machine.
 
-mod claims;
 pub mod cluster;
 pub mod cni;
 pub mod copies;
@@ -30,6 +29,7 @@ mod mirrors;
 pub mod oracle;
 mod owners;
 mod people;
+mod resource_claims;
 mod seeds;
 pub mod shrink;
 mod slices;
@@ -101,7 +101,7 @@ async fn run(story: &Story, trace: bool) -> Outcome {
     for (number, owner) in story.owners.iter().enumerate() {
         tokio::spawn(world.clone().own(number, owner.clone()));
     }
-    if world.has_claims() {
+    if world.has_resource_claims() {
         tokio::spawn(world.clone().control_claims());
     }
     if story.upstream {

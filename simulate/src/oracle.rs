@@ -11,9 +11,9 @@ use ipgc_core::{address::reservation_address, evidence::Policy};
 use serde_json::Value;
 
 use crate::{
-    claims::PLACEHOLDER,
     cni::ORIP,
     faults::OURS,
+    resource_claims::PLACEHOLDER,
     world::{Address, NS, Sandbox, World, rows},
 };
 

@@ -8,8 +8,8 @@ use testkit::fixtures;
 use tokio::time::sleep;
 
 use crate::{
-    claims::claim_of,
     cni::{Del, ORIP},
+    resource_claims::claim_of,
     story::{Deed, Story},
     world::{Machine, NS, Pod, World, rows},
 };

@@ -101,7 +101,7 @@ impl Context {
         };
         let mut pool = ObservedPool::parse(&text, read_at, is_wanted)?;
         if self.config.resource_claims {
-            pool.read_claims();
+            pool.read_resource_claims();
         }
         Ok(Some(pool))
     }
@@ -125,7 +125,7 @@ impl Context {
             pools
                 .iter_mut()
                 .flatten()
-                .for_each(ObservedPool::read_claims);
+                .for_each(ObservedPool::read_resource_claims);
         }
         self.history.hear(asked.as_ref(), &metadata);
         let next = next_page(params, &metadata);

@@ -46,10 +46,15 @@ pub type Asked = BTreeMap<PodRef, bool>;
 impl Context {
     /// Proves for the observation that gave the ticket. Taking the ticket by value is what keeps
     /// the order: no read of this proof can begin before the observation has ended.
-    pub async fn prove<'a>(&self, ticket: Ticket<'a>, asked: &Asked, claims: bool) -> Proof<'a> {
+    pub async fn prove<'a>(
+        &self,
+        ticket: Ticket<'a>,
+        asked: &Asked,
+        resource_claims: bool,
+    ) -> Proof<'a> {
         let proof = ticket.conclude(self.presence(asked).await.1);
-        if claims {
-            proof.with_claims(self.resource_claims().await)
+        if resource_claims {
+            proof.with_resource_claims(self.resource_claims().await)
         } else {
             proof
         }

@@ -72,7 +72,7 @@ pub enum Unreadable {
     #[error(
         "its id is the uid of an object that is no pod, as DRANET writes that of a ResourceClaim: {0}"
     )]
-    Claim(Box<str>),
+    ResourceClaim(Box<str>),
 }
 
 /// A row before it is kept: borrowed from the text, and as much of it as can be read.
@@ -110,8 +110,8 @@ impl Row {
     }
 
     /// Reads it also if its id is the uid of a ResourceClaim.
-    pub(super) fn read_claim(&mut self, range: Option<Range>) {
-        if let Err(Unreadable::Claim(_)) = self.content {
+    pub(super) fn read_resource_claim(&mut self, range: Option<Range>) {
+        if let Err(Unreadable::ResourceClaim(_)) = self.content {
             self.content = RowContent::read(&self.key, &self.stored, range, true);
         }
     }
@@ -160,9 +160,9 @@ impl Unreadable {
 }
 
 impl RowContent {
-    /// The uid of the ResourceClaim that it was written for, if that is its id: see [`ObservedPool::read_claims`].
+    /// The uid of the ResourceClaim that it was written for, if that is its id: see [`ObservedPool::read_resource_claims`].
     ///
-    /// [`ObservedPool::read_claims`]: super::ObservedPool::read_claims
+    /// [`ObservedPool::read_resource_claims`]: super::ObservedPool::read_resource_claims
     pub fn resource_claim(&self) -> Option<&str> {
         Some(&*self.sandbox).filter(|id| is_uid(id))
     }
@@ -171,7 +171,7 @@ impl RowContent {
         key: &str,
         stored: &Value,
         range: Option<Range>,
-        claims: bool,
+        resource_claims: bool,
     ) -> Result<Self, Unreadable> {
         let row = RowText::deserialize(stored).map_err(|_| Unreadable::Shape)?;
         if let Some(reason) = Unreadable::of_fields(&row.others) {
@@ -180,8 +180,8 @@ impl RowContent {
         let podref = row.podref.and_then(|podref| podref.parse().ok());
         let podref = podref.ok_or(Unreadable::PodRef)?;
         let is_claim = row.id.as_ref().is_some_and(|id| is_uid(id));
-        if let Some(uid) = row.id.as_ref().filter(|_| is_claim && !claims) {
-            return Err(Unreadable::Claim((**uid).into()));
+        if let Some(uid) = row.id.as_ref().filter(|_| is_claim && !resource_claims) {
+            return Err(Unreadable::ResourceClaim((**uid).into()));
         }
         let sandbox = row.id.filter(|id| is_claim || is_id(id));
         let sandbox = sandbox.ok_or(Unreadable::SandboxId)?;

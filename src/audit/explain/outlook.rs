@@ -79,7 +79,7 @@ pub fn changes(assessor: &Assessor<'_>, it: &Judged<'_>) -> Vec<String> {
         Verdict::Unknown(Unknown::Unreadable(Unreadable::IpamClaim(_))) => {
             one("the end of its IPAMClaim, or a change of the row or reservation: ipgc never touches it")
         }
-        Verdict::Unknown(Unknown::Unreadable(Unreadable::Claim(_))) => one(
+        Verdict::Unknown(Unknown::Unreadable(Unreadable::ResourceClaim(_))) => one(
             "once its ResourceClaim is gone, by ipgc run --resource-claims: without this flag ipgc never touches it",
         ),
         // The way out for a reservation that says nothing which ipgc may act on.

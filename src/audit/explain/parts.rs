@@ -90,7 +90,7 @@ impl Assessor<'_> {
             stored: row.stored().clone().into(),
             podref: it.owner().to_owned(),
             resource_claim: match row.content() {
-                Err(Unreadable::Claim(uid)) => Some(uid.to_string()),
+                Err(Unreadable::ResourceClaim(uid)) => Some(uid.to_string()),
                 _ => None,
             },
             verdict: it.verdict.word().as_str().to_owned(),

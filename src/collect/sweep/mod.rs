@@ -105,7 +105,7 @@ impl Context {
             if let Err(reason) = &claims {
                 warn!(reason, "rows of ResourceClaims are kept");
             }
-            self.evidence().claims = claims;
+            self.evidence().resource_claims = claims;
         }
         self.evidence().pods.begin_sweep();
         let mut look = Look::new(self, namespace, slices);

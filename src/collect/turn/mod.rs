@@ -158,9 +158,9 @@ impl<'t> Turn<'t> {
             }
             let rows = observed.rows().iter().filter_map(|row| row.content().ok());
             let mut rows = rows.filter(|row| due.contains_key(&row.podref));
-            let has_claims = rows.any(|row| row.resource_claim().is_some());
+            let has_resource_claims = rows.any(|row| row.resource_claim().is_some());
             let ticket = observed.begin_proof();
-            let proof = self.context.prove(ticket, &due, has_claims).await;
+            let proof = self.context.prove(ticket, &due, has_resource_claims).await;
             if self.context.stop.is_cancelled() {
                 return Err(Outcome::postponed(Duration::ZERO));
             }

@@ -110,7 +110,7 @@ impl Turn<'_> {
             evidence.nodes_to_read(self.key, known.iter(), others, &context.config.policy, now)
         };
         // The pods of a ResourceClaim may be on any node, also on one that the watch has not told.
-        let all = known.values().any(|known| known.has_claims);
+        let all = known.values().any(|known| known.has_resource_claims);
         if names().is_empty() && !all {
             return Ok(());
         }

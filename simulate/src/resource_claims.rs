@@ -29,13 +29,13 @@ pub(crate) fn writer(net: &Net, sandbox: &Sandbox) -> (String, String) {
 
 impl World {
     /// Whether a network of the cluster is given by claims.
-    pub(crate) fn has_claims(&self) -> bool {
+    pub(crate) fn has_resource_claims(&self) -> bool {
         self.nets.iter().any(|net| net.of_claims)
     }
 
     /// A claim is made with its pod.
     pub(crate) fn claim(&self, uid: u64) {
-        if self.has_claims() {
+        if self.has_resource_claims() {
             self.server.put(json!({
                 "apiVersion": "resource.k8s.io/v1",
                 "kind": "ResourceClaim",

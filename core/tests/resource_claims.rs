@@ -19,7 +19,7 @@ const CLAIM_W: u64 = W + 120;
 fn pool(owner: &str) -> ObservedPool {
     let rows = [("5", row_value(owner, CLAIM, "net1"))];
     let mut pool = observe(&pool_document("10.0.0.0/24", &rows));
-    pool.read_claims();
+    pool.read_resource_claims();
     pool
 }
 
@@ -34,7 +34,9 @@ fn listed(claims: &[(&str, &[&str])]) -> KnownResourceClaims {
 fn proof(pool: &ObservedPool, pod: Presence, claims: KnownResourceClaims) -> Proof<'_> {
     let owner = pool.rows()[0].content().unwrap().podref.clone();
     let presence = [(owner, pod)].into();
-    pool.begin_proof().conclude(presence).with_claims(claims)
+    pool.begin_proof()
+        .conclude(presence)
+        .with_resource_claims(claims)
 }
 
 /// The verdict at `now`, if the row may not go.
@@ -58,7 +60,7 @@ fn long_absent() -> Known {
 fn a_row_of_a_sandbox_stays_one() {
     let rows = [("5", row_value(POD, &sandbox(1), "net1"))];
     let mut pool = observe(&pool_document("10.0.0.0/24", &rows));
-    pool.read_claims();
+    pool.read_resource_claims();
     assert_eq!(pool.rows()[0].content().unwrap().resource_claim(), None);
     // It needs no list of claims.
     let nobody_asked = Err("not asked".into());
