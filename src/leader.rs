@@ -272,7 +272,7 @@ impl Elector {
         }
         let begun = self.clock.now();
         let record = read.as_ref().and_then(record);
-        if self.candidate.read(record, begun) == Step::Wait {
+        if self.candidate.note_read(record, begun) == Step::Wait {
             return Ok(());
         }
         let lease = self.in_our_name(read.clone().unwrap_or_default());

@@ -65,7 +65,7 @@ impl Candidate {
 
     /// Takes in what the Lease says, `None` where there is none, as read by an answer that came at
     /// `now`. Steps down if it is not ours.
-    pub fn read(&mut self, record: Option<Record<'_>>, now: Moment) -> Step {
+    pub fn note_read(&mut self, record: Option<Record<'_>>, now: Moment) -> Step {
         let Some(record) = record.filter(|record| !record.holder.is_empty()) else {
             self.step_down();
             return Step::Take;

@@ -257,7 +257,7 @@ impl Node {
 
     /// Takes in a read of its Lease; `None` where it has none. The server said so at some moment from `asked` to
     /// `seen`: what is to be shown late begins with the one, and what is to be shown early ends with the other.
-    fn hear(&mut self, version: Option<&str>, asked: Moment, seen: Moment) {
+    fn note_lease(&mut self, version: Option<&str>, asked: Moment, seen: Moment) {
         let lease = &mut self.lease;
         let in_series = lease
             .read

@@ -131,7 +131,7 @@ fn work_with_a_break_starts_anew(#[case] not_ready_at_all: bool) {
         beat(&mut nodes, "a", 310, 360);
     } else {
         for second in (310..=360).step_by(10) {
-            nodes.hear("a", Some("300"), at(second), at(second));
+            nodes.note_lease("a", Some("300"), at(second), at(second));
         }
     }
     assert_eq!(blockers(&nodes, 361), by(&["a"]));
@@ -224,7 +224,7 @@ fn a_longer_pause_takes_back_no_work() {
     // From two changes after the gap on.
     assert_eq!(nodes.blockers(None, secs(30), at(150)), None);
     assert!(nodes.blockers(None, secs(31), at(150)).is_some());
-    nodes.hear("a", Some("180"), at(180), at(180));
+    nodes.note_lease("a", Some("180"), at(180), at(180));
     assert_eq!(nodes.blockers(None, secs(30), at(180)), None);
     assert!(nodes.blockers(None, secs(31), at(180)).is_some());
 }
@@ -264,8 +264,8 @@ fn happen(nodes: &mut Nodes, what: u8, now: u64) {
         5 => nodes.suspect(["a", "b"], at(now)),
         6 => nodes.retain(|listed| listed != name, at(now)),
         7 => nodes.forget(secs(W), at(now)),
-        8 => nodes.hear(name, None, at(now), at(now)),
-        _ => nodes.hear(name, Some(&now.to_string()), at(now), at(now)),
+        8 => nodes.note_lease(name, None, at(now), at(now)),
+        _ => nodes.note_lease(name, Some(&now.to_string()), at(now), at(now)),
     }
 }
 
@@ -314,10 +314,10 @@ fn what_a_read_confirms_need_not_be_read_again() {
     let mut nodes = at_work_for_w();
     let now = 100 + W + 60;
     assert_eq!(unconfirmed(&nodes, now), ["a"], "b blocks anyway");
-    nodes.read("a", Some(node_state()), at(now));
+    nodes.note_read("a", Some(node_state()), at(now));
     assert!(unconfirmed(&nodes, now).is_empty());
     // Its later state does not matter: it was at work for all of that time.
-    nodes.read("a", Some(not_ready()), at(now + 60));
+    nodes.note_read("a", Some(not_ready()), at(now + 60));
     assert!(unconfirmed(&nodes, now + 60).is_empty());
     assert_eq!(
         nodes.blockers(Some("a"), secs(W), at(now + 60)),
@@ -334,7 +334,7 @@ fn what_a_read_belies_counts_for_nothing() {
         let mut nodes = at_work_for_w();
         let now = 100 + W + 60;
         assert_eq!(nodes.blockers(Some("a"), secs(W), at(now)), None);
-        nodes.read("a", state.clone(), at(now));
+        nodes.note_read("a", state.clone(), at(now));
         let blocked = nodes.blockers(Some("a"), secs(W), at(now));
         assert!(blocked.is_some(), "{state:?}");
     }
@@ -347,7 +347,7 @@ fn a_node_that_came_back_unseen_was_not_gone_for_so_long() {
     let now = 120 + W;
     assert_eq!(nodes.blockers(Some("b"), secs(W), at(now)), None);
     assert!(unconfirmed(&nodes, now).contains(&"b"));
-    nodes.read("b", Some(not_ready()), at(now));
+    nodes.note_read("b", Some(not_ready()), at(now));
     assert_eq!(
         nodes.blockers(Some("b"), secs(W), at(now)),
         Some(Wait::For(["b".into()].into()))
@@ -380,10 +380,10 @@ fn a_lease_whose_version_went_back_is_no_renewal() {
     let mut nodes = nodes_with(&[("a", node_state())]);
     let versions = ["1000", "900", "899"];
     for (version, second) in versions.into_iter().zip((0..).step_by(10)) {
-        nodes.hear("a", Some(version), at(second), at(second));
+        nodes.note_lease("a", Some(version), at(second), at(second));
     }
     let standing = |nodes: &Nodes| nodes.standing("a", at(0), at(40));
     assert_eq!(standing(&nodes), Standing::Listening);
-    nodes.hear("a", Some("910"), at(40), at(40));
+    nodes.note_lease("a", Some("910"), at(40), at(40));
     assert!(matches!(standing(&nodes), Standing::Alive { .. }));
 }

@@ -20,8 +20,11 @@ fn held_by<'r>(holder: &'r str, version: &'r str) -> Record<'r> {
 
 #[test]
 fn a_lease_that_is_missing_or_given_back_is_taken_at_once() {
-    assert_eq!(candidate().read(None, at(0)), Step::Take);
-    assert_eq!(candidate().read(Some(held_by("", "1")), at(0)), Step::Take);
+    assert_eq!(candidate().note_read(None, at(0)), Step::Take);
+    assert_eq!(
+        candidate().note_read(Some(held_by("", "1")), at(0)),
+        Step::Take
+    );
 }
 
 #[test]
@@ -29,15 +32,15 @@ fn a_lease_that_changes_is_never_taken_and_one_that_does_not_after_its_duration(
     let mut candidate = candidate();
     for second in 0..100 {
         let version = second.to_string();
-        let step = candidate.read(Some(held_by("b", &version)), at(second));
+        let step = candidate.note_read(Some(held_by("b", &version)), at(second));
         assert_eq!(step, Step::Wait, "{second}");
     }
     for second in 100..114 {
-        let step = candidate.read(Some(held_by("b", "99")), at(second));
+        let step = candidate.note_read(Some(held_by("b", "99")), at(second));
         assert_eq!(step, Step::Wait, "{second}");
     }
     assert_eq!(
-        candidate.read(Some(held_by("b", "99")), at(114)),
+        candidate.note_read(Some(held_by("b", "99")), at(114)),
         Step::Take
     );
 }
@@ -46,7 +49,7 @@ fn a_lease_that_changes_is_never_taken_and_one_that_does_not_after_its_duration(
 fn how_long_it_was_held_before_it_was_read_first_does_not_count() {
     let mut candidate = candidate();
     assert_eq!(
-        candidate.read(Some(held_by("b", "1")), at(1_000)),
+        candidate.note_read(Some(held_by("b", "1")), at(1_000)),
         Step::Wait
     );
 }
@@ -59,7 +62,7 @@ fn a_longer_duration_in_the_lease_counts_and_a_shorter_does_not() {
             duration: Duration::from_secs(seconds),
             ..held_by("b", "1")
         });
-        let first = (0..60).find(|second| candidate.read(record, at(*second)) == Step::Take);
+        let first = (0..60).find(|second| candidate.note_read(record, at(*second)) == Step::Take);
         assert_eq!(first, Some(taken_at), "{seconds}");
     }
 }
@@ -71,14 +74,20 @@ fn a_leader_relies_on_the_lease_from_the_beginning_of_its_last_write() {
     candidate.wrote(at(5));
     assert_eq!(candidate.held_until(), Some(at(15)));
     // Reading it is no renewal.
-    assert_eq!(candidate.read(Some(held_by("a", "1")), at(14)), Step::Renew);
+    assert_eq!(
+        candidate.note_read(Some(held_by("a", "1")), at(14)),
+        Step::Renew
+    );
     assert_eq!(candidate.held_until(), Some(at(15)));
 }
 
 #[test]
 fn a_write_whose_answer_was_lost_is_written_again_before_it_is_relied_on() {
     let mut candidate = candidate();
-    assert_eq!(candidate.read(Some(held_by("a", "1")), at(0)), Step::Renew);
+    assert_eq!(
+        candidate.note_read(Some(held_by("a", "1")), at(0)),
+        Step::Renew
+    );
     assert_eq!(candidate.held_until(), None);
 }
 
@@ -87,7 +96,7 @@ fn whoever_reads_that_it_lost_the_lease_steps_down() {
     for lost in [None, Some(held_by("", "2")), Some(held_by("b", "2"))] {
         let mut candidate = candidate();
         candidate.wrote(at(0));
-        candidate.read(lost, at(1));
+        candidate.note_read(lost, at(1));
         assert_eq!(candidate.held_until(), None, "{lost:?}");
     }
 }
@@ -129,7 +138,7 @@ proptest! {
                 Stage::Idle => {
                     let text = version.unwrap_or_default().to_string();
                     let record = lease.map(|(holder, _)| held_by(holder, &text));
-                    match candidates[who].read(record, clock(who, now)) {
+                    match candidates[who].note_read(record, clock(who, now)) {
                         Step::Wait => Stage::Idle,
                         Step::Take | Step::Renew => Stage::Sent(version, clock(who, now)),
                     }

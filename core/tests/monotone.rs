@@ -262,7 +262,7 @@ proptest! {
         for now in (NOW..NOW + 12_000).step_by(10) {
             for name in &names {
                 known.nodes.apply(name, node_state(), at(now));
-                known.nodes.hear(name, Some(&now.to_string()), at(now), at(now));
+                known.nodes.note_lease(name, Some(&now.to_string()), at(now), at(now));
             }
             if (now / 10) % step != 0 || now < NOW + 30 {
                 continue;

@@ -67,15 +67,15 @@ fn a_taint_under_which_the_node_was_ready_is_no_fence(
     // Read once more, it is the same.
     let (ready, since, out_of_service) = states.last().unwrap();
     let again = tainted(*ready, since, *out_of_service);
-    nodes.read("a", Some(again.clone()), at(20));
+    nodes.note_read("a", Some(again.clone()), at(20));
     assert_eq!(is(&nodes), is_fenced);
     // Also if it was tainted unseen.
     let mut unseen = Nodes::default();
     unseen.apply("a", tainted(false, "1", false), at(10));
-    unseen.read("a", Some(tainted(false, "3", true)), at(20));
+    unseen.note_read("a", Some(tainted(false, "3", true)), at(20));
     assert!(!is(&unseen));
-    unseen.read("a", Some(tainted(false, "3", false)), at(20));
-    unseen.read("a", Some(tainted(false, "3", true)), at(20));
+    unseen.note_read("a", Some(tainted(false, "3", false)), at(20));
+    unseen.note_read("a", Some(tainted(false, "3", true)), at(20));
     assert!(is(&unseen));
     // Another node of that name is known for its own taint only.
     let mut other = Nodes::default();
@@ -90,7 +90,7 @@ fn a_taint_under_which_the_node_was_ready_is_no_fence(
     }
     assert!(!is(&other));
     // Where its condition changed unseen, it may have been ready.
-    nodes.read("a", Some(tainted(false, "4", true)), at(20));
+    nodes.note_read("a", Some(tainted(false, "4", true)), at(20));
     assert!(!is(&nodes));
     // An etcd that was restored brings taints back.
     nodes.distrust(at(20));
@@ -108,7 +108,7 @@ fn worked(from: u64, to: u64, until: u64) -> Nodes {
     let mut nodes = nodes_with(&[("a", node_state())]);
     beat(&mut nodes, "a", from, to);
     for second in (to + 10..=until).step_by(10) {
-        nodes.hear("a", Some(&to.to_string()), at(second), at(second));
+        nodes.note_lease("a", Some(&to.to_string()), at(second), at(second));
     }
     nodes
 }
@@ -177,14 +177,14 @@ fn silence_is_a_minute_of_reads_without_a_change(
 fn a_node_without_a_lease_is_silent() {
     let mut nodes = nodes_with(&[("a", node_state())]);
     for second in (0..=60).step_by(10) {
-        nodes.hear("a", None, at(second), at(second));
+        nodes.note_lease("a", None, at(second), at(second));
     }
     assert_eq!(standing(&nodes, 0, 60), Seen::Silent);
     // A kubelet that makes it anew is at work.
-    nodes.hear("a", Some("1"), at(70), at(70));
+    nodes.note_lease("a", Some("1"), at(70), at(70));
     assert_eq!(standing(&nodes, 0, 70), Seen::Alive(at(70)));
     // One whose Lease was deleted wrote nothing.
-    nodes.hear("a", None, at(80), at(80));
+    nodes.note_lease("a", None, at(80), at(80));
     assert_eq!(standing(&nodes, 75, 80), Seen::Alive(at(95)));
 }
 
@@ -209,9 +209,9 @@ fn a_pause_between_reads_as_long_as_a_silence_starts_anew(
     #[case] after: Seen,
 ) {
     let mut nodes = worked(0, 100, 100);
-    nodes.hear("a", Some("x"), at(second), at(second));
+    nodes.note_lease("a", Some("x"), at(second), at(second));
     assert_eq!(standing(&nodes, 0, second + 1), after);
-    nodes.hear("a", Some("y"), at(second + 10), at(second + 10));
+    nodes.note_lease("a", Some("y"), at(second + 10), at(second + 10));
     let anew = Seen::Alive(at(second + 10));
     let expected = if after == Seen::Listening {
         anew
@@ -245,7 +245,7 @@ fn a_node_is_gone_from_its_removal_on() {
     let mut nodes = worked(0, 100, 100);
     nodes.remove("a", at(500));
     nodes.remove("a", at(600));
-    nodes.hear("a", Some("x"), at(610), at(610));
+    nodes.note_lease("a", Some("x"), at(610), at(610));
     assert_eq!(standing(&nodes, 0, 700), Seen::Gone(at(500)));
     assert_eq!(standing(&nodes, 550, 700), Seen::Gone(at(550)));
     // Back, it is the same node.
@@ -255,9 +255,9 @@ fn a_node_is_gone_from_its_removal_on() {
     assert_eq!(standing(&nodes, 0, 801), Seen::Silent);
     // The reads of its Lease from before its removal count no more.
     nodes.apply("a", node_state(), at(802));
-    nodes.hear("a", Some("y"), at(810), at(810));
+    nodes.note_lease("a", Some("y"), at(810), at(810));
     assert_eq!(standing(&nodes, 0, 810), Seen::Listening);
-    nodes.hear("a", Some("z"), at(820), at(820));
+    nodes.note_lease("a", Some("z"), at(820), at(820));
     assert_eq!(standing(&nodes, 0, 820), Seen::Alive(at(820)));
 }
 
@@ -291,7 +291,7 @@ fn changing(changes: impl Fn(u64) -> bool, until: u64) -> Nodes {
     let mut version = 0;
     for second in (0..=until).step_by(10) {
         version += u64::from(changes(second));
-        nodes.hear("north", Some(&version.to_string()), at(second), at(second));
+        nodes.note_lease("north", Some(&version.to_string()), at(second), at(second));
     }
     nodes
 }
@@ -316,7 +316,7 @@ fn a_lease_that_changes_seldom_tells_later_but_within_a_silence() {
 fn a_change_shown_by_a_slow_answer_is_as_old_as_the_request_and_begins_a_wait_when_it_is_answered()
 {
     let slow = |nodes: &mut Nodes, asked, version: &str| {
-        nodes.hear("north", Some(version), at(asked), at(asked + 8));
+        nodes.note_lease("north", Some(version), at(asked), at(asked + 8));
     };
     let mut nodes = changing(|_| false, 0);
     for asked in (10..=200).step_by(10) {
@@ -340,7 +340,7 @@ fn a_kubelet_that_died_while_its_wait_ended_is_no_evidence_however_late_the_answ
     nodes.suspect(["north"], at(100));
     let mut blocked = |asked: u64| {
         let (version, answered) = (asked.to_string(), at(asked + 8));
-        nodes.hear("north", Some(&version), at(asked), answered);
+        nodes.note_lease("north", Some(&version), at(asked), answered);
         nodes.blockers(None, secs(180), answered).is_some()
     };
     // Two changes are eighteen seconds apart at the most, and the second one comes after the gap.

@@ -122,7 +122,9 @@ fn a_kubelet_that_did_not_stop_a_pod_is_known_also_if_it_fell_silent_since(#[cas
     evidence.apply_pod(deleting(), &policy, at(100));
     for second in (1_010..=1_100).step_by(10) {
         let last = Some("1000");
-        evidence.nodes.hear("node-1", last, at(second), at(second));
+        evidence
+            .nodes
+            .note_lease("node-1", last, at(second), at(second));
     }
     if fails {
         evidence.nodes.apply("node-1", not_ready(), at(1_100));

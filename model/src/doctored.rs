@@ -177,7 +177,7 @@ fn always_there(world: &World) -> Nodes {
         for (id, machine) in (0..).zip(&world.machines) {
             let version: Tick = if machine.up { tick } else { 0 };
             nodes.apply(machine_name(id), machine.state(), moment(tick));
-            nodes.hear(
+            nodes.note_lease(
                 machine_name(id),
                 Some(&version.to_string()),
                 moment(tick),

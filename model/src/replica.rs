@@ -158,7 +158,8 @@ impl Replica {
         for (id, machine) in (0..).zip(machines) {
             self.nodes.apply(machine_name(id), machine.state(), now);
             let lease = machine.lease();
-            self.nodes.hear(machine_name(id), Some(&lease), now, now);
+            self.nodes
+                .note_lease(machine_name(id), Some(&lease), now, now);
         }
         self.nodes.retain(|_| true, now);
         if !mutations.has(Mutation::NobodyBlocks) {
@@ -209,7 +210,8 @@ impl Replica {
         let now = moment(now);
         for (id, machine) in (0..).zip(machines) {
             let lease = machine.lease();
-            self.nodes.hear(machine_name(id), Some(&lease), now, now);
+            self.nodes
+                .note_lease(machine_name(id), Some(&lease), now, now);
         }
     }
 }

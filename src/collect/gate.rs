@@ -115,7 +115,7 @@ impl Gate {
     }
 
     /// A sweep read all pools. If a refused read shut the gate, and nothing was refused for a minute, it opens.
-    pub fn read(&self) {
+    pub fn note_read(&self) {
         let now = self.clock.now();
         let shut = *self.shut.borrow();
         let is_over = |(until, by)| by == Access::Read && now.since(until) >= SHUT;

@@ -140,7 +140,7 @@ impl Sink<LeanNode> for NodeSink {
                 );
             }
             if let Some(listed) = &mut self.listed {
-                evidence.nodes.read(&name, Some(state), now);
+                evidence.nodes.note_read(&name, Some(state), now);
                 listed.insert(name);
             } else {
                 evidence.nodes.apply(&name, state, now);

@@ -198,7 +198,7 @@ impl Context {
             let names: Vec<String> = nodes.existing().map(|(name, _)| name.to_owned()).collect();
             for name in names {
                 let version = versions.get(&name).map(String::as_str);
-                nodes.hear(&name, version, asked, seen);
+                nodes.note_lease(&name, version, asked, seen);
             }
         }
         Ok(())

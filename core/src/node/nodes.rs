@@ -104,7 +104,7 @@ impl Nodes {
     pub fn retain(&mut self, listed: impl Fn(&str) -> bool, now: Moment) {
         let missing = self.by_name.keys().filter(|name| !listed(name));
         for name in missing.cloned().collect::<Vec<_>>() {
-            self.read(&name, None, now);
+            self.note_read(&name, None, now);
         }
         self.memo.drop_answers();
         self.complete_since.get_or_insert(now);
@@ -112,7 +112,7 @@ impl Nodes {
 
     /// Takes in a read of a node, `None` where it does not exist: unlike the events of a watch, it tells nothing of what
     /// was between this state and the last one. Where it is as the watch told, so it was all the time.
-    pub fn read(&mut self, name: &str, state: Option<NodeState>, now: Moment) {
+    pub fn note_read(&mut self, name: &str, state: Option<NodeState>, now: Moment) {
         let state = state.map(|mut state| {
             self.note_age(name, &mut state);
             state
@@ -140,7 +140,7 @@ impl Nodes {
         }
     }
 
-    /// The nodes that stopped blocking only by time that nothing has confirmed. They have to be [`read`](Self::read),
+    /// The nodes that stopped blocking only by time that nothing has confirmed. They have to be [read](Self::note_read),
     /// since the watch may be dead. All, or the one of this slice.
     pub fn unconfirmed(
         &self,
@@ -155,10 +155,10 @@ impl Nodes {
     }
 
     /// Takes in a read of a node's Lease, by a request that was `asked` then and answered when it was `seen`.
-    pub fn hear(&mut self, name: &str, version: Option<&str>, asked: Moment, seen: Moment) {
+    pub fn note_lease(&mut self, name: &str, version: Option<&str>, asked: Moment, seen: Moment) {
         self.memo.drop_answers();
         if let Some(node) = self.by_name.get_mut(name) {
-            node.hear(version, asked, seen);
+            node.note_lease(version, asked, seen);
         }
     }
 

@@ -136,7 +136,7 @@ pub fn any_nodes() -> impl Strategy<Value = Nodes> {
                 Event::Retain(set) => nodes.retain(|name| listed(set).any(|n| n == name), at(now)),
                 Event::Hear(n, version) => {
                     let version = version.map(|version| version.to_string());
-                    nodes.hear(name(n), version.as_deref(), at(now), at(now));
+                    nodes.note_lease(name(n), version.as_deref(), at(now), at(now));
                 }
                 Event::Gap => nodes.gap(at(now)),
                 Event::Suspect(set) => nodes.suspect(listed(set), at(now)),

@@ -204,14 +204,14 @@ pub fn nodes_with(states: &[(&str, NodeState)]) -> Nodes {
 /// Reads of a Lease that changes all the time, each 10 s from one second on to another.
 pub fn beat(nodes: &mut Nodes, name: &str, from: u64, to: u64) {
     for second in (from..=to).step_by(10) {
-        nodes.hear(name, Some(&second.to_string()), at(second), at(second));
+        nodes.note_lease(name, Some(&second.to_string()), at(second), at(second));
     }
 }
 
 /// Reads of a Lease that never changes.
 pub fn hear_nothing(nodes: &mut Nodes, name: &str, from: u64, to: u64) {
     for second in (from..=to).step_by(10) {
-        nodes.hear(name, Some("still"), at(second), at(second));
+        nodes.note_lease(name, Some("still"), at(second), at(second));
     }
 }
 

@@ -124,7 +124,7 @@ impl Context {
         }
         look.again().await.map_err(unread)?;
         match &reservations {
-            Ok(()) => gate.read(),
+            Ok(()) => gate.note_read(),
             Err(call) if call.answer() == Answer::Forbidden => {
                 gate.refused(Access::Read, "list reservations", call);
             }

@@ -137,7 +137,7 @@ impl Turn<'_> {
                 (None, known) => known.is_none(),
             };
             if is_as_before {
-                evidence.nodes.read(&name, read, now);
+                evidence.nodes.note_read(&name, read, now);
             }
         }
         Ok(())
