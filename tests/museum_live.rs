@@ -154,7 +154,7 @@ async fn m1_11_addresses_of_the_default_network() {
     let server = room();
     let pod = reporting("web-0", 5).reports_default(&["10.0.0.1"]);
     server.put(pod.running());
-    // By this one alone it would live on another sandbox.
+    // By this one alone it would run in another sandbox.
     put_row(&server, 5, "web-0", 5);
     // This pod has a row of another sandbox too, and nothing on the default network.
     run_pod(&server, "web-1", 15);

@@ -59,7 +59,7 @@ pub struct Facts<'a> {
 pub struct Other {
     /// The pod, as it was seen last.
     pub pod: Arc<PodState>,
-    /// How it ended, if it did, or is at its end.
+    /// How it ended, if it did, or is in a terminal phase.
     pub end: Option<Arc<Ended>>,
     /// Whether the id of the row is one of its sandboxes or containers.
     pub has_id: bool,
@@ -203,7 +203,7 @@ impl Subject<'_> {
         own.fold(all, Clearance::and)
     }
 
-    /// Rule 4: its pod is at its end and still there.
+    /// Rule 4: its pod is in a terminal phase and still there.
     pub fn of_completed(&self, completed: &Arc<Ended>) -> Clearance {
         let mut all = self.facts.ended.to_vec();
         all.push(Arc::clone(completed));
@@ -214,8 +214,7 @@ impl Subject<'_> {
         clearance.not_before(completed.at + self.policy.grace)
     }
 
-    /// Rules 6 and 8: its pod is there and lives on another sandbox, on `node` if that is known;
-    /// not before `from`.
+    /// Rules 6 and 8: its pod is there and runs in another sandbox; not before `from`.
     pub fn of_former_sandbox(&self, pod: &PodState, from: Moment) -> Clearance {
         let wait = self.unseen_wait();
         let since = self.former_since(pod);

@@ -133,7 +133,7 @@ pub struct Trail {
     /// Containers that any state showed as started. Mostly those of another pod too, so that one list can serve both.
     pub started: Arc<[Box<str>]>,
     /// In the last state before all of them were terminated, the sandbox was up, and each state since
-    /// showed it up, unless the pod was at its end.
+    /// showed it up, unless the pod was in a terminal phase.
     sandbox_up: bool,
     /// A terminal phase was seen while containers were not terminated, or the sandbox was up: somebody
     /// else than the kubelet wrote it, so that the phase says nothing about the sandbox any more. Or see
@@ -254,7 +254,7 @@ impl Sandboxes {
     }
 }
 
-/// An incarnation that ended, or is at its end: deleted, or in a terminal phase.
+/// An incarnation that was deleted, or is in a terminal phase.
 // Independent facts, not the states of a machine.
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -14,7 +14,7 @@ pub enum Fact {
     /// The pod is absent, or it is this incarnation in a terminal phase.
     Completed(Box<str>),
     /// It runs, and reports all that it asked for, and not this address.
-    LivesElsewhere,
+    RunsWithoutIt,
     /// The pod is absent, or it does not report this address. Its row was older than the pod.
     Predecessor,
     /// No fact allows the delete: a row of the same pod holds the address. A marked reservation is given back.
@@ -28,13 +28,13 @@ impl Fact {
             (Cause::Deleted, _) => Self::Absent,
             (Cause::Completed, Some(uid)) => Self::Completed(uid.into()),
             (Cause::Predecessor, _) => Self::Predecessor,
-            (Cause::Completed | Cause::Leftover, _) => Self::LivesElsewhere,
+            (Cause::Completed | Cause::Leftover, _) => Self::RunsWithoutIt,
         }
     }
 
     /// Whether the pod may take the reservation for its own at any moment, since it is there.
     pub fn is_of_living(&self) -> bool {
-        matches!(self, Self::LivesElsewhere | Self::Predecessor)
+        matches!(self, Self::RunsWithoutIt | Self::Predecessor)
     }
 
     /// Whether it is true of a pod that was read like this, with regard to the reservation of
@@ -56,7 +56,7 @@ impl Fact {
             (Self::Completed(uid), Some(Presence::Present(Some(pod)))) => {
                 pod.uid == *uid && pod.phase.is_terminal()
             }
-            (Self::LivesElsewhere, Some(Presence::Present(Some(pod)))) => {
+            (Self::RunsWithoutIt, Some(Presence::Present(Some(pod)))) => {
                 pod.is_running() && pod.is_complete() && !scope.is_reported_by(pod, address)
             }
             (Self::Predecessor, Some(Presence::Present(Some(pod)))) => {

@@ -76,7 +76,7 @@ pub enum Held {
     #[error("its id is a sandbox or container of pod {0}")]
     OthersSandbox(PodRef),
     /// The pod is in a terminal phase, and nothing says that its sandbox stopped. Its report is of before.
-    #[error("its pod is at its end, and nothing says that its sandbox stopped")]
+    #[error("its pod is in a terminal phase, and nothing says that its sandbox stopped")]
     Ended,
     /// The pod is being deleted, and its node is not ready, fenced or gone: no kubelet ends it.
     #[error("its pod is being deleted, and no kubelet ends it on its node")]
@@ -121,11 +121,11 @@ impl Stale {
 pub enum Cause {
     /// Rules 2 and 3: its pod was deleted.
     Deleted,
-    /// Rule 4: its pod is at its end, and stays.
+    /// Rule 4: its pod is in a terminal phase, and stays.
     Completed,
     /// Rule 6: it was there before its pod was.
     Predecessor,
-    /// Rule 8: its pod lives on another sandbox.
+    /// Rule 8: its pod runs in another sandbox.
     Leftover,
 }
 
@@ -304,7 +304,7 @@ fn present(subject: &Subject<'_>, pod: &PodState) -> Verdict {
         return held_while_at_work(subject, pod, Held::Young);
     }
     // Rule 8
-    if pod.is_complete() && lives_elsewhere(pod, row, facts.siblings) {
+    if pod.is_complete() && runs_in_other_sandbox(pod, row, facts.siblings) {
         let first = facts
             .sighting
             .map_or(subject.now, |sighting| sighting.first);
@@ -423,7 +423,7 @@ pub fn is_reported(pod: &PodState, address: IpAddr, scope: &Scope<'_>) -> bool {
     !pod.deleting && !pod.phase.is_terminal() && scope.is_reported_by(pod, address)
 }
 
-/// When the rows of a pod at its end may go, if it is one.
+/// When the rows of a pod in a terminal phase may go, if it is in one.
 fn completed(subject: &Subject<'_>, pod: &PodState) -> Option<Clearance> {
     let living = subject.facts.living.as_ref()?;
     let completed = living.completed.as_ref()?;
@@ -433,7 +433,7 @@ fn completed(subject: &Subject<'_>, pod: &PodState) -> Option<Clearance> {
     (is_it && stopped).then(|| subject.of_completed(completed))
 }
 
-/// Whether the kubelet found none of its containers when the pod was at its end, and made up how they ended, as it does
+/// Whether the kubelet found none of its containers when the pod entered a terminal phase, and made up how they ended, as it does
 /// when the runtime has removed them. If ipgc first sees the pod then, it never learns that a container started. The
 /// kubelet does the same for a set-up that was cut off and may go on; but then multus has not reported the address.
 fn is_end_made_up(pod: &PodState, row: &RowContent) -> bool {
@@ -459,7 +459,11 @@ fn is_fenced(pod: &PodState, subject: &Subject<'_>) -> bool {
 
 /// Rule 8: whether all rows that the pod reports, in any pool, bear one sandbox, and this row another. A
 /// report of an address on some other interface may speak against that, never for it.
-pub fn lives_elsewhere(pod: &PodState, row: &RowContent, siblings: Option<&[RowContent]>) -> bool {
+pub fn runs_in_other_sandbox(
+    pod: &PodState,
+    row: &RowContent,
+    siblings: Option<&[RowContent]>,
+) -> bool {
     let own = siblings
         .unwrap_or_default()
         .iter()

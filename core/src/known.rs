@@ -187,7 +187,7 @@ impl Evidence {
         }
         ended.sort_by_key(|end| end.at);
         let living = pods.live(podref.as_str()).map(Live::living);
-        // One that is there and at its end has DELs to wait for as well, of rows in other pools too.
+        // One that is there in a terminal phase has DELs to wait for as well, of rows in other pools too.
         let completed = living.as_ref().and_then(|it| it.completed.as_ref());
         let expected = ended.iter().chain(completed).map(|end| end.expected_rows());
         let mut counted = pods.count(podref.as_str());

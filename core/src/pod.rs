@@ -132,8 +132,8 @@ impl PodState {
         self.phase == Phase::Running && !self.deleting
     }
 
-    /// Whether its kubelet may have said that it is at its end: while its sandbox is up or a container runs, somebody else
-    /// did.
+    /// Whether its kubelet may have written its terminal phase: while its sandbox is up or a container runs, another
+    /// program did.
     pub fn kubelet_ended_it(&self) -> bool {
         self.phase.is_terminal() && self.sandbox_ready != Some(true) && !self.runs()
     }

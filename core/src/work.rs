@@ -56,7 +56,7 @@ pub struct Removed {
     pub content: Arc<RowContent>,
     /// Why it had to go.
     pub stale: Stale,
-    /// The incarnation that was at its end, where that was why.
+    /// The incarnation that was in a terminal phase, if that was why.
     pub completed: Option<Box<str>>,
     /// `namespace/name` of the definition that led to its pool.
     pub definition: Option<Box<str>>,

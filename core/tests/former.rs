@@ -1,4 +1,4 @@
-//! The rules on rows of pods that are there and live on another sandbox: predecessors' rows and
+//! The rules on rows of pods that are there and run in another sandbox: predecessors' rows and
 //! leftovers.
 
 use crate::common::prelude::*;

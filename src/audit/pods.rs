@@ -140,8 +140,8 @@ impl Use<'_> {
     }
 }
 
-/// Whether the pod may have given its addresses back: its rows go before its object, and, where it is at its end, before
-/// its phase says so.
+/// Whether the pod may have given its addresses back: its rows go before its object, and, once its containers have ended,
+/// before its phase says so.
 pub fn is_going(pod: &PodState) -> bool {
     let mut containers = pod.containers.iter().map(|container| container.state);
     let ended = |state| matches!(state, ContainerState::Terminated { .. });

@@ -31,9 +31,9 @@ pub fn duration(duration: Duration) -> String {
 pub fn stale(stale: &Stale) -> String {
     let cause = match stale.cause {
         Cause::Deleted => "its pod is gone",
-        Cause::Completed => "its pod is at its end",
+        Cause::Completed => "its pod is in a terminal phase",
         Cause::Predecessor => "it was there before its pod",
-        Cause::Leftover => "its pod lives on another sandbox",
+        Cause::Leftover => "its pod runs in another sandbox",
     };
     let after = |moment: &Moment| duration(moment.since(NOW));
     let wait = match &stale.clearance.wait {

@@ -61,7 +61,7 @@ impl Usage {
     }
 }
 
-/// Whether it is to stay: neither at its end nor being deleted. The addresses of one whose containers
+/// Whether it is to stay: neither in a terminal phase nor being deleted. The addresses of one whose containers
 /// have all ended may be gone before its phase says so.
 fn is_to_stay(pod: &PodState) -> bool {
     let ended =

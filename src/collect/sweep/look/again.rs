@@ -7,7 +7,7 @@ use std::{collections::HashMap, net::IpAddr, sync::Arc};
 use ipgc_core::{
     address::may_reserve,
     definitions::may_be_of,
-    judge::lives_elsewhere,
+    judge::runs_in_other_sandbox,
     names::{Reading, split},
     podref::PodRef,
     pool::{PoolKey, RowContent},
@@ -137,7 +137,7 @@ impl Look<'_> {
             let pod = live.map(|live| live.state.clone());
             drop(evidence);
             let Some(pod) = pod else { continue };
-            left.retain(|(_, row)| lives_elsewhere(&pod, row, Some(&*siblings)));
+            left.retain(|(_, row)| runs_in_other_sandbox(&pod, row, Some(&*siblings)));
             let pools: Vec<_> = left.into_iter().map(|(pool, _)| pool).collect();
             if !pools.is_empty() {
                 let found = self.found.entry(podref).or_default();
