@@ -83,7 +83,7 @@ pub enum Held {
     Leaving,
     /// Rule 7: the pod is not there yet, or on its way out, or its status cannot be read.
     #[error("its pod is starting or ending, or its network-status cannot be read")]
-    Young,
+    Changing,
     /// Rule 9: the pod runs and does not use the address in the row's network, and no evidence tells
     /// whose the row is.
     #[error("its pod runs and does not use the address in this network")]
@@ -300,8 +300,8 @@ fn present(subject: &Subject<'_>, pod: &PodState) -> Verdict {
         return stale(Cause::Predecessor, subject.of_former_sandbox(pod, from));
     }
     // Rule 7
-    if is_young(pod) {
-        return held_while_at_work(subject, pod, Held::Young);
+    if is_changing(pod) {
+        return held_while_at_work(subject, pod, Held::Changing);
     }
     // Rule 8
     if pod.is_complete() && runs_in_other_sandbox(pod, row, facts.siblings) {
@@ -382,7 +382,7 @@ fn is_unused(pod: &PodState, row: &RowContent, siblings: Option<&[RowContent]>) 
 }
 
 /// Rule 7: not there yet, on its way out, or nobody can tell what it uses.
-fn is_young(pod: &PodState) -> bool {
+fn is_changing(pod: &PodState) -> bool {
     !pod.is_running() || !(pod.host_network || matches!(pod.status, Status::Valid(_)))
 }
 
@@ -414,7 +414,7 @@ fn is_predecessors(subject: &Subject<'_>, pod: &PodState) -> Option<Moment> {
     // must have been seen with this row.
     let mut ended = facts.ended.iter();
     let is_formers = pod.host_network || ended.any(|end| end.bore(row, policy.cooldown));
-    in_time.filter(|_| is_formers && !is_young(pod) && pod.is_complete())
+    in_time.filter(|_| is_formers && !is_changing(pod) && pod.is_complete())
 }
 
 /// Whether [`judge`] holds each readable row of this address for what its pod reports, whatever else is known. A row

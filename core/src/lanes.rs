@@ -33,7 +33,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const MANY: usize = 250;
 /// Time between two ticks of the common timer, at which all gathering ends. A batch of a pool is three requests. With ten
 /// pools, in a mass delete that takes minutes, a shorter time would cost more than five requests for a hundred rows.
-const BEAT: Duration = Duration::from_secs(20);
+const TICK: Duration = Duration::from_secs(20);
 
 #[derive(Debug)]
 enum Stage {
@@ -60,8 +60,8 @@ pub struct Lanes {
     wake: BTreeSet<(Moment, PoolKey)>,
 }
 
-fn beat(now: Moment) -> u128 {
-    now.since_epoch().as_millis() / BEAT.as_millis()
+fn tick(now: Moment) -> u128 {
+    now.since_epoch().as_millis() / TICK.as_millis()
 }
 
 impl Lanes {
@@ -101,7 +101,7 @@ impl Lanes {
                 continue;
             };
             if matches!(lane.stage, Stage::Paused) {
-                lane.stage = Stage::Gathering(beat(now));
+                lane.stage = Stage::Gathering(tick(now));
             }
             if lane.queued.is_empty() {
                 self.by_pool.remove(&pool);
@@ -110,8 +110,8 @@ impl Lanes {
             let is_enough = lane.queued.len() >= MANY;
             let again = match lane.stage {
                 Stage::First(until) if !is_enough && now < until && is_coming(AT_ONCE) => AT_ONCE,
-                Stage::Gathering(in_beat)
-                    if !is_enough && beat(now) == in_beat && is_coming(SOON) =>
+                Stage::Gathering(in_tick)
+                    if !is_enough && tick(now) == in_tick && is_coming(SOON) =>
                 {
                     LOOK
                 }

@@ -36,8 +36,8 @@ fn a_predecessors_row_goes_when_the_pod_has_run_for_long(#[case] since: u64, #[c
 }
 
 #[rstest]
-#[case::pending(PodState { phase: Phase::Pending, ..elsewhere() }, Held::Young)]
-#[case::deleting(PodState { deleting: true, ..elsewhere() }, Held::Young)]
+#[case::pending(PodState { phase: Phase::Pending, ..elsewhere() }, Held::Changing)]
+#[case::deleting(PodState { deleting: true, ..elsewhere() }, Held::Changing)]
 #[case::reported(reporting(POD, "net9", "10.0.0.5"), Held::Reported)]
 fn a_predecessors_row_waits_for_the_pod_to_run(#[case] state: PodState, #[case] held: Held) {
     let known = predecessor(100);
@@ -174,9 +174,9 @@ fn a_leftover_is_one_beside_rows_that_say_nothing(#[case] siblings: Vec<RowConte
 #[case::incomplete(PodState { request: Request::parse("nad,other", "default"), ..elsewhere() }, Held::Drift)]
 #[case::asked_twice(PodState { request: Request::parse("nad,nad", "default"), ..elsewhere() }, Held::Drift)]
 #[case::unreadable_request(PodState { request: Request::parse("[{", "default"), ..elsewhere() }, Held::Drift)]
-#[case::no_status(PodState { status: Status::Missing, ..elsewhere() }, Held::Young)]
-#[case::pending(PodState { phase: Phase::Pending, ..elsewhere() }, Held::Young)]
-#[case::deleting(PodState { deleting: true, ..elsewhere() }, Held::Young)]
+#[case::no_status(PodState { status: Status::Missing, ..elsewhere() }, Held::Changing)]
+#[case::pending(PodState { phase: Phase::Pending, ..elsewhere() }, Held::Changing)]
+#[case::deleting(PodState { deleting: true, ..elsewhere() }, Held::Changing)]
 fn an_incomplete_status_proves_nothing(#[case] state: PodState, #[case] held: Held) {
     assert_held(&verdict(&present(state), &leftover()), held);
 }

@@ -94,10 +94,10 @@ fn one_with_the_id_of_a_container_belongs_to_the_pod() {
 
 #[rstest]
 #[case::reports_it(present(reporting(POD, "net1", "10.0.0.5")), Held::Reported)]
-#[case::starting(present(PodState { phase: Phase::Pending, ..elsewhere() }), Held::Young)]
+#[case::starting(present(PodState { phase: Phase::Pending, ..elsewhere() }), Held::Changing)]
 #[case::ending(present(PodState { deleting: true, ..elsewhere() }), Held::Leaving)]
 #[case::ended(present(PodState { phase: Phase::Failed, ..elsewhere() }), Held::Ended)]
-#[case::without_status(present(pod(POD)), Held::Young)]
+#[case::without_status(present(pod(POD)), Held::Changing)]
 #[case::mirror(present(PodState { mirror: true, ..elsewhere() }), Held::Mirror)]
 #[case::only_there(Presence::Present(None), Held::Present)]
 fn a_pod_that_may_rely_on_it_keeps_it(#[case] presence: Presence, #[case] held: Held) {

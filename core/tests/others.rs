@@ -345,8 +345,8 @@ fn the_pod_has_to_run_for_long() {
 #[case::the_pod_took_it_over_unchanged(took_over(), in_red(), Held::Drift)]
 #[case::its_network_is_asked_for(left_the_network(), PodState { request: Request::parse("nad,blue", "default"), ..in_red() }, Held::Drift)]
 #[case::its_network_is_not_known(Known { definitions: Definitions::new(), ..left_the_network() }, in_red(), Held::Reported)]
-#[case::it_starts(left_the_network(), PodState { phase: Phase::Pending, ..in_red() }, Held::Young)]
-#[case::no_status(left_the_network(), pod(POD), Held::Young)]
+#[case::it_starts(left_the_network(), PodState { phase: Phase::Pending, ..in_red() }, Held::Changing)]
+#[case::no_status(left_the_network(), pod(POD), Held::Changing)]
 fn what_is_not_known_keeps_the_row(
     #[case] known: Known,
     #[case] state: PodState,

@@ -314,7 +314,7 @@ fn everything() -> Known {
 #[case::completed_before_reported(done(), Err(Cause::Completed))]
 #[case::reported_before_predecessor(reporting(POD, "net1", "10.0.0.5"), Ok(Held::Reported))]
 #[case::completed_before_predecessor(PodState { status: Status::Missing, ..done() }, Err(Cause::Completed))]
-#[case::no_predecessor_while_the_status_is_incomplete(PodState { status: Status::Missing, ..pod(POD) }, Ok(Held::Young))]
+#[case::no_predecessor_while_the_status_is_incomplete(PodState { status: Status::Missing, ..pod(POD) }, Ok(Held::Changing))]
 #[case::predecessor_before_leftover(elsewhere(), Err(Cause::Predecessor))]
 fn the_first_rule_that_fits_decides(#[case] state: PodState, #[case] first: Result<Held, Cause>) {
     match (verdict(&present(state), &everything()), first) {
@@ -328,7 +328,7 @@ fn the_first_rule_that_fits_decides(#[case] state: PodState, #[case] first: Resu
 fn young_comes_before_leftover_and_leftover_before_drift() {
     let known = leftover();
     let young = elsewhere().but(|it| it.phase = Phase::Unknown);
-    assert_held(&verdict(&present(young), &known), Held::Young);
+    assert_held(&verdict(&present(young), &known), Held::Changing);
     assert_eq!(
         stale(verdict(&present(elsewhere()), &known)).cause,
         Cause::Leftover

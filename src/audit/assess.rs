@@ -31,7 +31,7 @@ use ipgc_core::{
 use jiff::Timestamp;
 
 use super::{
-    definitions::{Definitions, Led},
+    definitions::{Definitions, Leading},
     index::{Index, Place, living},
 };
 use crate::snapshot::{Kind, NOW, Snapshot, Source, Unreadable};
@@ -364,7 +364,7 @@ impl<'s> Assessor<'s> {
     }
 
     /// The definitions that lead to a pool, if there are some.
-    pub fn led(&self, place: &Place) -> Option<&Led<'s>> {
+    pub fn leading(&self, place: &Place) -> Option<&Leading<'s>> {
         self.definitions.as_ref()?.to_pool(&place.key.name)
     }
 

@@ -19,12 +19,12 @@ use crate::snapshot::{Kind, Snapshot};
 pub struct Definitions<'s> {
     all: &'s definitions::Definitions,
     /// By the name of a pool.
-    pools: HashMap<String, Led<'s>>,
+    pools: HashMap<String, Leading<'s>>,
     blind: Vec<Blind<'s>>,
 }
 
 /// The definitions that lead to a pool.
-pub struct Led<'s> {
+pub struct Leading<'s> {
     /// Whether all definitions that lead to it have addresses reserved across ranges.
     pub reserves: bool,
     /// The parts of the range that they hand out, each with its definition. `None` is a node's slice, all of which is
@@ -32,7 +32,7 @@ pub struct Led<'s> {
     parts: Vec<(&'s str, Option<&'s Span>)>,
 }
 
-impl<'s> Led<'s> {
+impl<'s> Leading<'s> {
     /// The parts of the range that they hand out; of a slice none.
     pub fn spans(&self) -> impl Iterator<Item = &'s Span> {
         self.parts.iter().filter_map(|(_, span)| *span)
@@ -134,13 +134,13 @@ impl<'s> Definitions<'s> {
     fn lead(&mut self, name: &'s str, section: &'s Ipam, snapshot: &Snapshot) {
         let network = section.network_name.as_deref();
         let mut lead = |pool: String, span: Option<&'s Span>| {
-            let new = || Led {
+            let new = || Leading {
                 reserves: true,
                 parts: Vec::new(),
             };
-            let led = self.pools.entry(pool).or_insert_with(new);
-            led.reserves &= section.reserves;
-            led.parts.push((name, span));
+            let leading = self.pools.entry(pool).or_insert_with(new);
+            leading.reserves &= section.reserves;
+            leading.parts.push((name, span));
         };
         let is_broken = !section.problems.is_empty();
         // All of it is in a file on the nodes, the network maybe as well.
@@ -188,7 +188,7 @@ impl<'s> Definitions<'s> {
     }
 
     /// The definitions that lead to the pool of this name.
-    pub fn to_pool(&self, name: &str) -> Option<&Led<'s>> {
+    pub fn to_pool(&self, name: &str) -> Option<&Leading<'s>> {
         self.pools.get(name)
     }
 
@@ -218,7 +218,7 @@ impl<'s> Definitions<'s> {
     /// Whether rows of a pool are reserved across ranges, by what leads to it or has superseded it.
     pub fn reserves(&self, place: &Place) -> bool {
         match self.to_pool(&place.key.name) {
-            Some(led) => led.reserves,
+            Some(leading) => leading.reserves,
             None => self
                 .superseding(place)
                 .is_some_and(|(_, ipam, _)| ipam.reserves),

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     assess::{Assessor, Item, Judged},
-    definitions::Led,
+    definitions::Leading,
     index::Place,
     report::{PoolUsage, Split},
 };
@@ -178,7 +178,7 @@ impl Grid {
         // A cell of more addresses tells nothing.
         let each_of = u64::try_from(each).ok()?;
         let cells = shown.div_ceil(each);
-        let led = assessor.led(place);
+        let leading = assessor.leading(place);
         let block = |at: u128| {
             let begin = number(first).saturating_add(at * each);
             let end = begin.saturating_add(each - 1).min(number(last.0));
@@ -186,7 +186,7 @@ impl Grid {
         };
         let mut signs: Vec<_> = (0..cells)
             .map(|at| {
-                if is_excluded(range, led, block(at)) {
+                if is_excluded(range, leading, block(at)) {
                     Sign::Excluded
                 } else {
                     Sign::Free
@@ -237,8 +237,12 @@ impl Grid {
 }
 
 /// Whether nobody hands out any address of a block.
-fn is_excluded(range: Range, led: Option<&Led<'_>>, (begin, end): (IpAddr, IpAddr)) -> bool {
+fn is_excluded(
+    range: Range,
+    leading: Option<&Leading<'_>>,
+    (begin, end): (IpAddr, IpAddr),
+) -> bool {
     let (first, last) = range.first_and_last();
     let is_edge = begin == end && (begin == first || begin == last.0);
-    is_edge || led.is_some_and(|led| led.hands_out_none(begin, end))
+    is_edge || leading.is_some_and(|leading| leading.hands_out_none(begin, end))
 }

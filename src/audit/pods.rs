@@ -63,7 +63,7 @@ impl Use<'_> {
             if owner == self.pod.podref.as_str() {
                 return self.is_of(place)
                     || may_be_of(&place.networks, self.network(), false)
-                    || self.assessor.led(place).is_none();
+                    || self.assessor.leading(place).is_none();
             }
             !PodRef::is_valid(owner) && self.is_of(place)
         })

@@ -15,7 +15,7 @@ use kube::api::Preconditions;
 use super::{
     NODES,
     assess::{Assessor, Judged},
-    definitions::{Definitions, Led},
+    definitions::{Definitions, Leading},
     index::Place,
     report::{Finding, PartUsage, PoolUsage, Problem, Source, Split},
     words,
@@ -27,8 +27,8 @@ const NEARLY_FULL: u128 = 90;
 
 /// How full a pool with these rows is.
 pub fn usage(assessor: &Assessor<'_>, place: &Place, rows: &[Judged<'_>]) -> PoolUsage {
-    let (range, led) = (place.range, assessor.led(place));
-    let spans = || led.into_iter().flat_map(Led::spans);
+    let (range, leading) = (place.range, assessor.leading(place));
+    let spans = || leading.into_iter().flat_map(Leading::spans);
     let size = range.and_then(|range| handed_out(range, spans()));
     let size = size.map(limited);
     let is_given = |it: &&Judged<'_>| {
@@ -44,7 +44,9 @@ pub fn usage(assessor: &Assessor<'_>, place: &Place, rows: &[Judged<'_>]) -> Poo
         }
     }
     nodes.sort_unstable();
-    let parts = led.zip(range).map(|(led, range)| parts(rows, range, led));
+    let parts = leading
+        .zip(range)
+        .map(|(leading, range)| parts(rows, range, leading));
     let ages = rows.iter().filter_map(|it| assessor.stale_seconds(it));
     PoolUsage {
         namespace: place.key.namespace.clone(),
@@ -54,7 +56,7 @@ pub fn usage(assessor: &Assessor<'_>, place: &Place, rows: &[Judged<'_>]) -> Poo
         free: size.map(|size| size.saturating_sub(taken.rows() as u64)),
         split: Split::of_rows(rows.iter()),
         taken,
-        definitions: led.map(Led::definitions).unwrap_or_default(),
+        definitions: leading.map(Leading::definitions).unwrap_or_default(),
         parts: parts.unwrap_or_default(),
         wait_seconds: rows.iter().filter_map(Judged::wait_seconds).max(),
         oldest_stale_seconds: ages.max(),
@@ -77,8 +79,8 @@ impl PoolUsage {
 }
 
 /// The parts of its range that definitions hand out, each with how full it is.
-fn parts(rows: &[Judged<'_>], range: Range, led: &Led<'_>) -> Vec<PartUsage> {
-    let parts = led.parts(range).into_iter();
+fn parts(rows: &[Judged<'_>], range: Range, leading: &Leading<'_>) -> Vec<PartUsage> {
+    let parts = leading.parts(range).into_iter();
     let parts = parts.map(|(span, size, names)| {
         let is_given = |address| hands_out(range, [span], address);
         let given = rows.iter().filter(|it| it.address.is_some_and(is_given));
@@ -154,12 +156,12 @@ fn about(problem: Problem, key: &PoolKey, detail: String) -> Finding {
 
 /// The findings about a pool as a whole.
 pub fn findings(assessor: &Assessor<'_>, place: &Place, usage: &PoolUsage) -> Vec<Finding> {
-    let (led, definitions) = (assessor.led(place), assessor.definitions.as_ref());
+    let (leading, definitions) = (assessor.leading(place), assessor.definitions.as_ref());
     let mut findings = full_parts(place, usage);
     findings.extend(without_range(place, usage));
     findings.extend(slice_of_several_nodes(assessor, place));
-    match (definitions, led) {
-        (Some(definitions), Some(led)) => findings.extend(statics(definitions, place, led)),
+    match (definitions, leading) {
+        (Some(definitions), Some(leading)) => findings.extend(statics(definitions, place, leading)),
         (Some(definitions), None) => {
             let source = assessor.snapshot.source;
             findings.push(without_definition(place, usage.split, definitions, source));
@@ -168,8 +170,8 @@ pub fn findings(assessor: &Assessor<'_>, place: &Place, usage: &PoolUsage) -> Ve
     }
     // A pool that no definition leads to gives no address any more.
     let may_lead = |all: &Definitions<'_>| !all.may_lead(place, false).is_empty();
-    if led.is_some() || definitions.is_none_or(may_lead) {
-        findings.extend(nearly_full(place, usage, led));
+    if leading.is_some() || definitions.is_none_or(may_lead) {
+        findings.extend(nearly_full(place, usage, leading));
     }
     findings
 }
@@ -179,12 +181,12 @@ fn is_nearly_full(rows: u128, size: u128) -> bool {
 }
 
 /// The finding about a range that is nearly full. A range of single addresses is full by design.
-fn nearly_full(place: &Place, usage: &PoolUsage, led: Option<&Led<'_>>) -> Option<Finding> {
+fn nearly_full(place: &Place, usage: &PoolUsage, leading: Option<&Leading<'_>>) -> Option<Finding> {
     let (size, split) = (usage.size?, usage.filling());
     let rows = split.rows();
-    if led
+    if leading
         .zip(place.range)
-        .is_some_and(|(led, range)| led.is_of_single_addresses(range))
+        .is_some_and(|(leading, range)| leading.is_of_single_addresses(range))
     {
         return None;
     }
@@ -222,12 +224,12 @@ fn full_parts(place: &Place, usage: &PoolUsage) -> Vec<Finding> {
 }
 
 /// The findings about addresses that a definition gives to each of its pods, and that a pool gives away as well.
-fn statics(definitions: &Definitions<'_>, place: &Place, led: &Led<'_>) -> Vec<Finding> {
+fn statics(definitions: &Definitions<'_>, place: &Place, leading: &Leading<'_>) -> Vec<Finding> {
     let Some(range) = place.range else {
         return Vec::new();
     };
     let clashing = definitions.statics(place).filter_map(|(name, address)| {
-        let handing_out = led.handing_out(range, address);
+        let handing_out = leading.handing_out(range, address);
         let first = *handing_out.first()?;
         let detail = format!(
             "definition {name} has it in `addresses`, so each of its pods has it without a row, and {} hands it out of this \

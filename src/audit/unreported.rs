@@ -85,21 +85,21 @@ impl Assessor<'_> {
                  by force",
                 delete(true),
             ),
-            Held::Young if pod.deleting => (
+            Held::Changing if pod.deleting => (
                 "its pod has been being deleted for long and does not report it; see what keeps the pod: a finalizer, or \
                  a container or volume that its kubelet cannot stop",
                 None,
             ),
-            Held::Young if pod.phase != Phase::Running => (
+            Held::Changing if pod.phase != Phase::Running => (
                 "its pod has been starting for long and does not report it; see why it does not start, or delete it",
                 delete(false),
             ),
-            Held::Young if matches!(pod.status, Status::Malformed(_)) => (
+            Held::Changing if matches!(pod.status, Status::Malformed(_)) => (
                 "its pod runs, and its network-status cannot be read, so nothing tells what it uses; see what multus \
                  says, or delete the pod",
                 delete(false),
             ),
-            Held::Young => (
+            Held::Changing => (
                 "its pod runs, and its network-status is missing, so nothing tells what it uses; see what multus says, or \
                  delete the pod",
                 delete(false),

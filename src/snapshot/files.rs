@@ -203,7 +203,7 @@ fn finish(
     order: &[(usize, Kind)],
     empty: &[PathBuf],
 ) -> Result<Snapshot, String> {
-    lack(&mut snapshot, empty);
+    note_empty_files(&mut snapshot, empty);
     if snapshot.no_proof.is_none() {
         let unordered = unproven(order);
         snapshot.is_unordered = unordered.is_some();
@@ -247,7 +247,7 @@ fn finish(
 }
 
 /// An empty file may have held any object. So no absence is proven.
-fn lack(snapshot: &mut Snapshot, empty: &[PathBuf]) {
+fn note_empty_files(snapshot: &mut Snapshot, empty: &[PathBuf]) {
     let names: Vec<_> = empty
         .iter()
         .map(|path| path.display().to_string())

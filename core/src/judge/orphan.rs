@@ -4,7 +4,7 @@ use std::{net::IpAddr, time::Duration};
 
 use super::{
     Cause, Held, Stale, Unknown, Verdict, absent, beside_others, by_own_pod, held_while_at_work,
-    is_young,
+    is_changing,
 };
 use crate::{
     clearance::{Clearance, Facts, Subject},
@@ -67,8 +67,8 @@ pub fn judge_orphan(
                 || may_be_of_another(&reservation.name, Some(address), pod);
             if let Some(verdict) = by_own_pod(&subject, pod, is_reported) {
                 verdict
-            } else if is_young(pod) {
-                held_while_at_work(&subject, pod, Held::Young)
+            } else if is_changing(pod) {
+                held_while_at_work(&subject, pod, Held::Changing)
             } else if !pod.is_complete() {
                 Verdict::Held(Held::Drift)
             } else {

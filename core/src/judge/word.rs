@@ -51,7 +51,7 @@ impl Held {
             | Self::OthersSandbox(_)
             | Self::Ended
             | Self::Leaving
-            | Self::Young
+            | Self::Changing
             | Self::Unused
             | Self::Drift => Word::Unreported,
         }

@@ -56,7 +56,7 @@ pub fn changes(assessor: &Assessor<'_>, it: &Judged<'_>) -> Vec<String> {
                 .to_owned(),
             "stale once the pod object is gone".to_owned(),
         ],
-        Verdict::Held(Held::Young) => vec![
+        Verdict::Held(Held::Changing) => vec![
             "once its pod runs and its network-status can be read, that tells whether it has the address"
                 .to_owned(),
             ends,

@@ -175,7 +175,7 @@ fn rule(verdict: &Verdict, is_mirror: bool) -> Option<u8> {
         Verdict::Held(Held::Mirror) => Some(2),
         Verdict::Held(Held::ResourceClaim) => Some(3),
         Verdict::Held(Held::Reported | Held::OwnContainer) => Some(5),
-        Verdict::Held(Held::Young) => Some(7),
+        Verdict::Held(Held::Changing) => Some(7),
         Verdict::Held(Held::Unused | Held::Drift) => Some(9),
         Verdict::Stale(stale) => Some(match stale.cause {
             Cause::Deleted if is_mirror => 2,
