@@ -194,13 +194,13 @@ impl<'s> Assessor<'s> {
     }
 
     /// For how many seconds the address of this reservation, or of this stale row with one, has been taken.
-    pub fn stale_seconds(&self, it: &Judged<'_>) -> Option<u64> {
-        let age = self.present?.duration_since(self.stale_since(it)?);
+    pub fn reserved_seconds(&self, it: &Judged<'_>) -> Option<u64> {
+        let age = self.present?.duration_since(self.reserved_since(it)?);
         u64::try_from(age.as_secs()).ok()
     }
 
     /// When this reservation, or that of this stale row, was created: since then the address is taken.
-    pub fn stale_since(&self, it: &Judged<'_>) -> Option<Timestamp> {
+    pub fn reserved_since(&self, it: &Judged<'_>) -> Option<Timestamp> {
         if let Item::Reservation(reserved, _) = it.item {
             return reserved.created;
         }

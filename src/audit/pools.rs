@@ -47,7 +47,7 @@ pub fn usage(assessor: &Assessor<'_>, place: &Place, rows: &[Judged<'_>]) -> Poo
     let parts = leading
         .zip(range)
         .map(|(leading, range)| parts(rows, range, leading));
-    let ages = rows.iter().filter_map(|it| assessor.stale_seconds(it));
+    let ages = rows.iter().filter_map(|it| assessor.reserved_seconds(it));
     PoolUsage {
         namespace: place.key.namespace.clone(),
         name: place.key.name.clone(),

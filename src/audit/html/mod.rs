@@ -136,7 +136,7 @@ fn told(
     let node = pod.and_then(|pod| pod.node.as_deref());
     let node = node.or(place.slice.as_deref());
     let since = pod.and_then(|pod| pod.since);
-    let since = since.or_else(|| assessor.stale_since(it));
+    let since = since.or_else(|| assessor.reserved_since(it));
     let since = since.map(|since| since.to_string());
     let (reason, changes) = why(assessor, it);
     // The same sentence for each row is in the page once.
