@@ -27,7 +27,7 @@ use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::warn;
 
-use super::{batches::Batches, gate::Gate, released::Released, roll};
+use super::{gate::Gate, groups::Groups, released::Released, roll};
 use crate::{
     clock::Clock,
     config::Config,
@@ -57,9 +57,9 @@ pub struct Context {
     /// Held while a single pool is read: bounds how many are in memory at a time.
     pub reading_pool: Semaphore,
     /// The questions about the pods of each namespace: their names.
-    pub rolls: Batches<Vec<String>, roll::Answer>,
+    pub rolls: Groups<Vec<String>, roll::Answer>,
     /// The reservations that are to be deleted, by namespace: each time those of one pool.
-    pub releases: Batches<(PoolKey, Vec<Wanted>), Released>,
+    pub releases: Groups<(PoolKey, Vec<Wanted>), Released>,
     /// Whether reservations may be claimed, by their namespace.
     pub claims: Mutex<HashMap<String, Claims>>,
     /// Where work runs that is ended before the run ends.
@@ -125,8 +125,8 @@ impl Context {
         Self {
             client,
             reading_pool: Semaphore::new(config.workers.max(1)),
-            rolls: Batches::default(),
-            releases: Batches::default(),
+            rolls: Groups::default(),
+            releases: Groups::default(),
             claims: Mutex::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),

@@ -11,7 +11,7 @@
 //! | [`intake`] | takes the events of the informers in |
 //! | [`planner`] | gives news and answers to core's planner, begins turns, tells what becomes of cases |
 //! | [`turn`] | the work on one batch of a pool: observe, prove, judge, patch |
-//! | [`batches`] | puts requests of several turns together |
+//! | [`groups`] | puts requests of several turns together |
 //! | [`prover`], [`roll`], [`names`] | requests that prove whether pods exist: GETs, a LIST, a table of names |
 //! | [`pool_api`], [`reservation_api`] | requests on IPPools and reservations |
 //! | [`release`], [`released`] | deletes the reservations of rows that are gone; the results |
@@ -20,9 +20,9 @@
 //! | [`context`] | the client, the evidence behind its lock, and the settings that all of these share |
 //! | [`gate`] | whether this copy may write, and the writes that the server refuses |
 
-pub mod batches;
 pub mod context;
 pub mod gate;
+pub mod groups;
 pub mod intake;
 pub mod names;
 pub mod nodes;

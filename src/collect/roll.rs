@@ -14,7 +14,7 @@ use kube::{Client, api::ListParams};
 use tokio::time::Instant;
 
 use super::{
-    batches::Inbox,
+    groups::Inbox,
     names::{Table, table_of},
 };
 use crate::{calls::CallError, history::History};

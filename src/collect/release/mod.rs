@@ -16,8 +16,8 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    batches::{Inbox, Job},
     context::Context,
+    groups::{Inbox, Job},
     released::{Left, Released},
     reservation_api::FEW,
 };

@@ -1,7 +1,6 @@
-//! Group commit: jobs in one namespace gather while earlier ones of that namespace are at work, and are served together.
+//! Jobs of one namespace gather while earlier jobs of that namespace run, and then run together.
 //!
-//! For each namespace there is one task at the most, which lives as long as it has jobs. Knows nothing of what the jobs
-//! are.
+//! Each namespace has at most one task. The task ends when it has no jobs.
 
 use std::{collections::HashMap, future::Future, sync::Arc};
 
@@ -14,17 +13,17 @@ use crate::lock::{Shared, lock};
 pub type Job<J, A> = (J, oneshot::Sender<A>);
 
 /// The inboxes of all namespaces.
-pub struct Batches<J, A>(Shared<HashMap<String, mpsc::UnboundedSender<Job<J, A>>>>);
+pub struct Groups<J, A>(Shared<HashMap<String, mpsc::UnboundedSender<Job<J, A>>>>);
 
-impl<J, A> Default for Batches<J, A> {
+impl<J, A> Default for Groups<J, A> {
     fn default() -> Self {
         Self(Arc::default())
     }
 }
 
-impl<J, A> Batches<J, A> {
-    /// Adds a job, and waits for its answer; `None` if whoever serves it ended early. If nobody serves the namespace,
-    /// somebody does from now on, in `tasks`.
+impl<J, A> Groups<J, A> {
+    /// Adds a job, and waits for its answer. `None`: the task ended early. Starts a task in `tasks` if the namespace has
+    /// none.
     pub async fn ask<F>(
         &self,
         tasks: &TaskTracker,
@@ -57,12 +56,12 @@ impl<J, A> Batches<J, A> {
     }
 }
 
-/// The jobs of one namespace, in the hands of the one who serves them.
+/// The jobs of one namespace, for its task.
 pub struct Inbox<J, A> {
     /// Whose jobs these are.
     pub namespace: String,
     jobs: mpsc::UnboundedReceiver<Job<J, A>>,
-    all: Batches<J, A>,
+    all: Groups<J, A>,
 }
 
 impl<J, A> Inbox<J, A> {
