@@ -36,13 +36,13 @@ type Request = (PoolKey, Vec<Wanted>);
 
 /// A reservation that is to be deleted, and the request that it belongs to.
 #[derive(Clone, Copy)]
-struct Work<'r> {
+struct Deletion<'r> {
     wanted: &'r Wanted,
     pool: &'r PoolKey,
     request: usize,
 }
 
-impl Work<'_> {
+impl Deletion<'_> {
     /// It is left. `released` are the results of all requests, in their order.
     fn leave(self, released: &mut [Released], left: Left) {
         let podref = self.wanted.row.podref.clone();
@@ -129,9 +129,9 @@ async fn gather(
     mut jobs: Vec<Job<Request, Released>>,
     stop: &CancellationToken,
 ) -> Vec<Job<Request, Released>> {
-    let works: usize = jobs.iter().map(|((_, wanted), _)| wanted.len()).sum();
+    let deletions: usize = jobs.iter().map(|((_, wanted), _)| wanted.len()).sum();
     let begun = Instant::now();
-    let mut is_all = works <= FEW;
+    let mut is_all = deletions <= FEW;
     while !is_all {
         stop.run_until_cancelled(sleep(GATHER)).await;
         let more = inbox.take_more();

@@ -9,7 +9,7 @@ use futures::{StreamExt, stream};
 use ipgc_core::{address::reservation_names, fact::Fact, reservation::Reservation, time::Moment};
 
 use super::{
-    Request, Work,
+    Deletion, Request,
     rows::without_row,
     steps::{Marked, Proven, prove},
 };
@@ -35,16 +35,16 @@ impl Context {
     pub(super) async fn release_all(&self, namespace: &str, requests: &[Request]) -> Vec<Released> {
         let gate = &self.gate;
         let mut released: Vec<_> = requests.iter().map(|_| Released::default()).collect();
-        let works = requests.iter().enumerate().flat_map(|(number, request)| {
+        let deletions = requests.iter().enumerate().flat_map(|(number, request)| {
             let (pool, wanted) = request;
-            wanted.iter().map(move |wanted| Work {
+            wanted.iter().map(move |wanted| Deletion {
                 wanted,
                 pool,
                 request: number,
             })
         });
-        let works: Vec<_> = works.collect();
-        let mut unread = works.chunks(READ_AT_ONCE);
+        let deletions: Vec<_> = deletions.collect();
+        let mut unread = deletions.chunks(READ_AT_ONCE);
         let mut found = Vec::new().into_iter();
         let mut late = Vec::new();
         let mut patient = false;
@@ -52,14 +52,14 @@ impl Context {
         loop {
             while found.len() == 0
                 && !is_over()
-                && let Some(works) = unread.next()
+                && let Some(deletions) = unread.next()
             {
-                match find(self, namespace, works).await {
+                match find(self, namespace, deletions).await {
                     Ok(read) => found = read.into_iter(),
                     // The next read would fail too, and all would wait for that.
                     Err(left) => {
-                        for work in works.iter().chain(unread.by_ref().flatten()) {
-                            work.leave(&mut released, left.clone());
+                        for deletion in deletions.iter().chain(unread.by_ref().flatten()) {
+                            deletion.leave(&mut released, left.clone());
                         }
                     }
                 }
@@ -70,10 +70,10 @@ impl Context {
             }
             if is_over() {
                 // No failure: whatever is left is postponed.
-                let left = new.into_iter().chain(found).map(|(_, work)| work);
+                let left = new.into_iter().chain(found).map(|(_, deletion)| deletion);
                 let left = left.chain(unread.flatten().copied());
-                for work in left.chain(late.into_iter().map(|marked: Marked<'_>| marked.work())) {
-                    work.leave(&mut released, Left::Postponed(gate.wait()));
+                for deletion in left.chain(late.into_iter().map(|it: Marked<'_>| it.deletion())) {
+                    deletion.leave(&mut released, Left::Postponed(gate.wait()));
                 }
                 break;
             }
@@ -97,14 +97,14 @@ impl Context {
     async fn mark_all<'r>(
         &self,
         namespace: &str,
-        found: Vec<(Reservation, Work<'r>)>,
+        found: Vec<(Reservation, Deletion<'r>)>,
         released: &mut [Released],
     ) -> Vec<Marked<'r>> {
-        let mark = async |(reservation, work)| {
+        let mark = async |(reservation, deletion)| {
             if self.stop.is_cancelled() || !self.gate.is_open() {
-                return Err((work, Left::Postponed(self.gate.wait())));
+                return Err((deletion, Left::Postponed(self.gate.wait())));
             }
-            self.mark(reservation, work).await
+            self.mark(reservation, deletion).await
         };
         let mut found = found.into_iter();
         let mut results = Vec::new();
@@ -119,7 +119,7 @@ impl Context {
         for result in results {
             match result {
                 Ok(marked) => all.extend(marked),
-                Err((work, left)) => work.leave(released, left),
+                Err((deletion, left)) => deletion.leave(released, left),
             }
         }
         all
@@ -143,7 +143,7 @@ impl Context {
         let (proven, young): (Vec<_>, Vec<_>) = proven.into_iter().partition(is_ripe);
         for young in young.into_iter().map(Proven::into_marked) {
             let until = young.waits_until(now).unwrap_or(now);
-            young.work().wait(released, until);
+            young.deletion().wait(released, until);
         }
         let mut late = Vec::new();
         // Where proofs themselves take so long, so may what follows, or it would never end: the first
@@ -166,9 +166,9 @@ impl Context {
         let deleting = proven.into_iter().map(delete).collect();
         for result in a_few_at_a_time(deleting).await {
             match result {
-                Ok(Ok(Some(work))) => released[work.request].deleted += 1,
+                Ok(Ok(Some(deletion))) => released[deletion.request].deleted += 1,
                 Ok(Ok(None)) => {}
-                Ok(Err((work, left))) => work.leave(released, left),
+                Ok(Err((deletion, left))) => deletion.leave(released, left),
                 Err(proven) => late.push(proven.into_marked()),
             }
         }
@@ -176,8 +176,8 @@ impl Context {
         kept.retain(|_| self.gate.leads());
         let restoring = kept.into_iter().map(|marked| marked.restore(self));
         for result in a_few_at_a_time(restoring.collect()).await {
-            if let Err((work, left)) = result {
-                work.leave(released, left);
+            if let Err((deletion, left)) = result {
+                deletion.leave(released, left);
             }
         }
         late
@@ -187,18 +187,18 @@ impl Context {
 /// The reservations of the rows, looked up by every name that they may have. What is found is as it was then.
 ///
 /// # Errors
-/// They cannot be read: what becomes of the works.
+/// They cannot be read: what becomes of the deletions.
 async fn find<'r>(
     context: &Context,
     namespace: &str,
-    works: &[Work<'r>],
-) -> Result<Vec<(Reservation, Work<'r>)>, Left> {
+    deletions: &[Deletion<'r>],
+) -> Result<Vec<(Reservation, Deletion<'r>)>, Left> {
     let mut by_name = HashMap::<_, Vec<_>>::new();
-    for work in works {
-        for network in work.wanted.networks.iter() {
-            for name in reservation_names(work.wanted.row.address, network.as_deref()) {
+    for deletion in deletions {
+        for network in deletion.wanted.networks.iter() {
+            for name in reservation_names(deletion.wanted.row.address, network.as_deref()) {
                 let of_name = by_name.entry(name).or_default();
-                of_name.push((*work, network.as_deref()));
+                of_name.push((*deletion, network.as_deref()));
             }
         }
     }
@@ -208,9 +208,9 @@ async fn find<'r>(
         .map_err(|error| Left::after(&context.gate, Access::Read, "read reservations", &error))?;
     let mut own = Vec::new();
     for (name, reservation) in found {
-        for (work, network) in by_name.remove(&name).unwrap_or_default() {
-            if reservation.belongs_to(&work.wanted.row, network) {
-                own.push((reservation.clone(), work));
+        for (deletion, network) in by_name.remove(&name).unwrap_or_default() {
+            if reservation.belongs_to(&deletion.wanted.row, network) {
+                own.push((reservation.clone(), deletion));
             }
         }
     }
@@ -228,11 +228,11 @@ fn only_due<'r>(
     let evidence = context.evidence();
     let mut due = Vec::with_capacity(marked.len());
     for marked in marked {
-        let Work { wanted, .. } = marked.work();
+        let Deletion { wanted, .. } = marked.deletion();
         let is_there = || evidence.pods.live(wanted.row.podref.as_str()).is_some();
         match marked.waits_until(now) {
             Some(until) if wanted.fact != Fact::Taken && !is_there() => {
-                marked.work().wait(released, until);
+                marked.deletion().wait(released, until);
             }
             _ => due.push(marked),
         }

@@ -12,7 +12,7 @@ use ipgc_core::{
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use super::Work;
+use super::Deletion;
 use crate::{
     access::Right,
     api,
@@ -35,7 +35,7 @@ fn right(verb: &'static str, reservation: &Reservation) -> Right {
 /// A reservation that no ADD accepts any more.
 pub(super) struct Marked<'r> {
     reservation: Reservation,
-    work: Work<'r>,
+    deletion: Deletion<'r>,
     /// Where it is claimed: when no ADD that accepted it before that is at work any more.
     ripe: Option<Moment>,
 }
@@ -45,8 +45,8 @@ pub(super) struct Proven<'r>(Marked<'r>);
 
 impl<'r> Marked<'r> {
     /// The request that it belongs to.
-    pub(super) fn work(&self) -> Work<'r> {
-        self.work
+    pub(super) fn deletion(&self) -> Deletion<'r> {
+        self.deletion
     }
 
     /// Whether it is claimed, so that it may have been accepted before that.
@@ -77,9 +77,9 @@ impl Context {
     pub(super) async fn mark<'r>(
         &self,
         reservation: Reservation,
-        work: Work<'r>,
-    ) -> Result<Option<Marked<'r>>, (Work<'r>, Left)> {
-        let wanted = work.wanted;
+        deletion: Deletion<'r>,
+    ) -> Result<Option<Marked<'r>>, (Deletion<'r>, Left)> {
+        let wanted = deletion.wanted;
         if wanted.fact == Fact::Taken && !reservation.is_claimed() {
             return Ok(None);
         }
@@ -94,7 +94,7 @@ impl Context {
             Marked {
                 ripe: claimed.then(|| seen() + policy.add_budget),
                 reservation,
-                work,
+                deletion,
             }
         };
         // A pod that lives may accept it at any moment, whatever its name. One that names no pod nobody accepts.
@@ -105,14 +105,14 @@ impl Context {
         let claimed_until = || (!is_marked).then(|| back_off("patch")).flatten();
         if let Some(until) = back_off("delete").or_else(claimed_until) {
             let reason = "the server refused it a moment ago".to_owned();
-            return Err((work, Left::Kept(reason, Some(until))));
+            return Err((deletion, Left::Kept(reason, Some(until))));
         }
         if is_marked {
             return Ok(Some(mark(reservation)));
         }
         if !self.may_claim(&reservation) {
             let reason = "its claim is refused, like others'".to_owned();
-            return Err((work, Left::Kept(reason, None)));
+            return Err((deletion, Left::Kept(reason, None)));
         }
         let claim = reservation.claim();
         match self.patch_reservation(&reservation, claim).await {
@@ -130,7 +130,7 @@ impl Context {
                 if let Left::Kept(reason, _) = &left {
                     self.claim_refused(&reservation, reason);
                 }
-                Err((work, left))
+                Err((deletion, left))
             }
         }
     }
@@ -212,7 +212,7 @@ pub(super) async fn prove<'r>(
 ) -> (Instant, Vec<Proven<'r>>, Vec<Marked<'r>>) {
     let mut asked = Asked::new();
     for marked in &marked {
-        let wanted = marked.work.wanted;
+        let wanted = marked.deletion.wanted;
         let state = asked.entry(wanted.row.podref.clone()).or_default();
         *state |= wanted.fact != Fact::Absent;
     }
@@ -220,7 +220,7 @@ pub(super) async fn prove<'r>(
     let (mut proven, mut kept) = (Vec::new(), Vec::new());
     let evidence = context.evidence();
     for marked in marked {
-        let wanted = marked.work.wanted;
+        let wanted = marked.deletion.wanted;
         let found = presence.get(&wanted.row.podref);
         // A pod that lives may report what the name tells in another network.
         if let Some(Presence::Present(Some(pod))) = found
@@ -240,7 +240,7 @@ pub(super) async fn prove<'r>(
             Ok(false) => kept.push(marked),
             Err(reason) => {
                 let left = Left::Failed(reason.into_string(), Duration::ZERO);
-                marked.work.leave(released, left);
+                marked.deletion.leave(released, left);
             }
         }
     }
@@ -248,13 +248,15 @@ pub(super) async fn prove<'r>(
 }
 
 impl<'r> Proven<'r> {
-    /// Deletes it; the work, if it was there.
+    /// Deletes the reservation. Returns the deletion, if the reservation was there.
     pub(super) async fn delete(
         self,
         context: &Context,
-    ) -> Result<Option<Work<'r>>, (Work<'r>, Left)> {
+    ) -> Result<Option<Deletion<'r>>, (Deletion<'r>, Left)> {
         let Marked {
-            reservation, work, ..
+            reservation,
+            deletion,
+            ..
         } = self.0;
         let (namespace, name) = (&reservation.namespace, &reservation.name);
         match context.delete_reservation(&reservation).await {
@@ -263,14 +265,14 @@ impl<'r> Proven<'r> {
                 context
                     .gate
                     .back_off_no_more(&right("delete", &reservation));
-                let podref = &work.wanted.row.podref;
+                let podref = &deletion.wanted.row.podref;
                 info!(namespace, reservation = name, %podref, "freed reservation");
-                Ok(Some(work))
+                Ok(Some(deletion))
             }
             Err(error) if is_absent(&error, name) => Ok(None),
             Err(error) => {
                 let left = left(context, "delete", &reservation, &error);
-                Err((work, left.await))
+                Err((deletion, left.await))
             }
         }
     }
@@ -278,10 +280,10 @@ impl<'r> Proven<'r> {
 
 impl<'r> Marked<'r> {
     /// The pod is back, or a row has the address: whoever accepted the reservation keeps it.
-    pub(super) async fn restore(self, context: &Context) -> Result<(), (Work<'r>, Left)> {
+    pub(super) async fn restore(self, context: &Context) -> Result<(), (Deletion<'r>, Left)> {
         let Marked {
             reservation,
-            work,
+            deletion,
             ripe,
         } = self;
         if ripe.is_none() {
@@ -291,7 +293,7 @@ impl<'r> Marked<'r> {
         let restored = context.patch_reservation(&reservation, reservation.restore());
         match restored.await {
             Ok(_) => {
-                let podref = &work.wanted.row.podref;
+                let podref = &deletion.wanted.row.podref;
                 debug!(namespace, reservation = name, %podref, "reservation kept: its pod is back, or a row has its address");
                 Ok(())
             }
@@ -299,7 +301,7 @@ impl<'r> Marked<'r> {
             Err(error) => {
                 warn!(namespace, reservation = name, %error, "claimed reservation not given back");
                 let left = left(context, "patch", &reservation, &error);
-                Err((work, left.await))
+                Err((deletion, left.await))
             }
         }
     }
