@@ -433,9 +433,9 @@ fn completed(subject: &Subject<'_>, pod: &PodState) -> Option<Clearance> {
     (is_it && stopped).then(|| subject.of_completed(completed))
 }
 
-/// Whether the kubelet found none of its containers when the pod entered a terminal phase, and made up how they ended, as it does
-/// when the runtime has removed them. If ipgc first sees the pod then, it never learns that a container started. The
-/// kubelet does the same for a set-up that was cut off and may go on; but then multus has not reported the address.
+/// Whether the kubelet found none of the containers when the pod entered a terminal phase, and made up how they ended. It
+/// does so when the runtime has removed them. If ipgc first sees the pod then, it never learns that a container started.
+/// The kubelet does the same for a set-up that was cut off and may go on; but then multus has not reported the address.
 fn is_end_made_up(pod: &PodState, row: &RowContent) -> bool {
     let made_up = ContainerState::Terminated { started: false };
     let mut containers = pod.containers.iter();

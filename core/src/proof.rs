@@ -97,11 +97,9 @@ pub struct Proof<'a> {
 
 impl<'a> Proof<'a> {
     /// The same with the ResourceClaims, listed since the proof began.
-    pub fn with_resource_claims(self, resource_claims: KnownResourceClaims) -> Self {
-        Self {
-            resource_claims,
-            ..self
-        }
+    pub fn with_resource_claims(mut self, known: KnownResourceClaims) -> Self {
+        self.resource_claims = known;
+        self
     }
 
     /// The observation that came first.

@@ -114,7 +114,7 @@ impl Assessor<'_> {
         let definitions = self.definitions.as_ref()?;
         // The status of a pod is written last: a pod that reports the address has all that it will have.
         let is_reported = it.verdict == Verdict::Held(Held::Reported);
-        let is_changing = it.verdict == Verdict::Held(Held::Changing);
+        let changing = it.verdict == Verdict::Held(Held::Changing);
         let are_known = snapshot.kinds.contains(&Kind::Reservation) && !place.networks.is_empty();
         // The reservation of a pod that goes is removed with its row, and was read before the row.
         let is_going = || {
@@ -122,8 +122,7 @@ impl Assessor<'_> {
                 .pod(content.podref.as_str())
                 .is_none_or(|pod| is_going(pod))
         };
-        if !(is_reported || is_changing) || !are_known || !definitions.reserves(place) || is_going()
-        {
+        if !(is_reported || changing) || !are_known || !definitions.reserves(place) || is_going() {
             return None;
         }
         let mut others = None;
@@ -135,13 +134,13 @@ impl Assessor<'_> {
             others = Some(found);
         }
         let detail = match others {
-            Some(other) if is_changing => format!(
+            Some(other) if changing => format!(
                 "its pod cannot start: whereabouts keeps this row for it and refuses the address, whose reservation is of \
                  {}: delete the reservation, once that pod does not need it",
                 other.owner()
             ),
             // Its ADD is at work.
-            None if is_changing => return None,
+            None if changing => return None,
             Some(other) if other.podref.is_empty() => {
                 "its pod lives, and its reservation names no pod and another sandbox: once you know that this one is gone, \
                  delete the reservation, and audit again for the command that makes a new one"

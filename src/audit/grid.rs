@@ -237,12 +237,8 @@ impl Grid {
 }
 
 /// Whether nobody hands out any address of a block.
-fn is_excluded(
-    range: Range,
-    leading: Option<&Leading<'_>>,
-    (begin, end): (IpAddr, IpAddr),
-) -> bool {
+fn is_excluded(range: Range, by: Option<&Leading<'_>>, (begin, end): (IpAddr, IpAddr)) -> bool {
     let (first, last) = range.first_and_last();
     let is_edge = begin == end && (begin == first || begin == last.0);
-    is_edge || leading.is_some_and(|leading| leading.hands_out_none(begin, end))
+    is_edge || by.is_some_and(|it| it.hands_out_none(begin, end))
 }

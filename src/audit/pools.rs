@@ -44,9 +44,7 @@ pub fn usage(assessor: &Assessor<'_>, place: &Place, rows: &[Judged<'_>]) -> Poo
         }
     }
     nodes.sort_unstable();
-    let parts = leading
-        .zip(range)
-        .map(|(leading, range)| parts(rows, range, leading));
+    let parts = leading.zip(range).map(|(it, range)| parts(rows, range, it));
     let ages = rows.iter().filter_map(|it| assessor.reserved_seconds(it));
     PoolUsage {
         namespace: place.key.namespace.clone(),
