@@ -39,7 +39,7 @@ pub struct Outcome {
     pub goes_anyway: bool,
 }
 
-/// The next step of a case that was given back.
+/// The next step of a case after its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// It is closed.
@@ -282,9 +282,9 @@ impl Cases {
         Some(std::mem::take(&mut case.work))
     }
 
-    /// Gives a case back that was in flight, with its work. `retry_after` tells the wait after so many failures before;
-    /// none once it has failed too often.
-    pub fn give_back(
+    /// Ends the turn of a case in flight, with the rest of its work. `retry_after` tells the wait after so many failures
+    /// before; none once it has failed too often.
+    pub fn end_turn(
         &mut self,
         key: &CaseKey,
         mut work: Work,

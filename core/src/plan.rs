@@ -48,7 +48,7 @@ pub enum Input {
         /// How long the requests took.
         took: Duration,
     },
-    /// A turn gives these cases back.
+    /// A turn has done what it could for these cases.
     CasesDone(PoolKey, Vec<(PodRef, Work, Outcome)>),
 }
 
@@ -83,13 +83,13 @@ pub enum Effect {
     Routed(Arc<Ended>, Vec<String>),
     /// Too much work is open: the end of this pod, or what else a sweep found, is left to the next sweep.
     LeftToSweep(Option<PodRef>),
-    /// A case was given back.
-    GivenBack(GivenBack),
+    /// The turn of a case ended.
+    TurnEnded(TurnEnded),
 }
 
-/// A case that was given back.
+/// A case whose turn ended.
 #[derive(Debug)]
-pub struct GivenBack {
+pub struct TurnEnded {
     /// The case.
     pub key: CaseKey,
     /// Its next step.
@@ -173,10 +173,10 @@ impl Planner {
                 Vec::new()
             }
             Input::CasesDone(pool, cases) => {
-                let given_back = cases.into_iter().map(|(podref, work, outcome)| {
-                    self.give_back((pool.clone(), podref), work, outcome, terms, now)
+                let ended = cases.into_iter().map(|(podref, work, outcome)| {
+                    self.end_turn((pool.clone(), podref), work, outcome, terms, now)
                 });
-                given_back.collect()
+                ended.collect()
             }
         }
     }
@@ -317,7 +317,7 @@ impl Planner {
         });
     }
 
-    fn give_back(
+    fn end_turn(
         &mut self,
         key: CaseKey,
         work: Work,
@@ -329,8 +329,8 @@ impl Planner {
         let failure = outcome.failure.as_ref().map(|(reason, _)| reason.clone());
         let next = self
             .cases
-            .give_back(&key, work, outcome, terms.retry_after, now);
-        Effect::GivenBack(GivenBack {
+            .end_turn(&key, work, outcome, terms.retry_after, now);
+        Effect::TurnEnded(TurnEnded {
             key,
             next,
             failure,

@@ -195,7 +195,7 @@ impl Reservation {
     }
 
     /// Puts the podref of a claimed reservation back, since its pod lives again or a row has its address.
-    pub fn restore(&self) -> Patch {
+    pub fn give_back(&self) -> Patch {
         Patch(vec![
             test(&["metadata", "uid"], &*self.uid),
             test(&["spec", "podref"], CLAIMED_PODREF),

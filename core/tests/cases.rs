@@ -36,20 +36,20 @@ fn begin(cases: &mut Cases, now: Moment) -> Vec<(CaseKey, Work)> {
     begun
 }
 
-fn give_back(cases: &mut Cases, key: &CaseKey, outcome: Outcome, now: Moment) -> Next {
+fn end_turn(cases: &mut Cases, key: &CaseKey, outcome: Outcome, now: Moment) -> Next {
     let retry_after = |failures| (failures < 2).then(|| (failures + 1) * SECOND);
-    cases.give_back(key, Work::default(), outcome, &retry_after, now)
+    cases.end_turn(key, Work::default(), outcome, &retry_after, now)
 }
 
 /// The same with its work, and without another try.
-fn give_back_with(
+fn end_turn_with(
     cases: &mut Cases,
     key: &CaseKey,
     work: Work,
     outcome: Outcome,
     at: Moment,
 ) -> Next {
-    cases.give_back(key, work, outcome, &|_| None, at)
+    cases.end_turn(key, work, outcome, &|_| None, at)
 }
 
 fn one() -> (Cases, CaseKey) {
@@ -82,17 +82,17 @@ fn a_case_counts_as_known_when_it_was_looked_at_and_as_begun_while_a_mark_is_lef
     begin(&mut cases, at(1));
     assert_eq!(counts(&cases), (true, 0, 0));
     let later = || Outcome::not_before(at(9));
-    give_back(&mut cases, &key, later(), at(2));
+    end_turn(&mut cases, &key, later(), at(2));
     assert_eq!(counts(&cases), (false, 1, 0));
     begin(&mut cases, at(9));
     let work = Work {
         claimed: vec![marked(&key)],
         ..Work::default()
     };
-    give_back_with(&mut cases, &key, work, later(), at(3));
+    end_turn_with(&mut cases, &key, work, later(), at(3));
     assert_eq!(counts(&cases), (false, 1, 1));
     begin(&mut cases, at(9));
-    give_back(&mut cases, &key, Outcome::default(), at(9));
+    end_turn(&mut cases, &key, Outcome::default(), at(9));
     assert_eq!(counts(&cases), (false, 0, 0), "it is closed");
 }
 
@@ -116,7 +116,7 @@ fn a_case_is_never_in_flight_twice_and_is_looked_at_again_if_it_was_opened_meanw
     cases.open(key.clone(), at(3), orphan("10.0.0.1"));
     assert!(begin(&mut cases, at(10)).is_empty());
     assert_eq!(
-        give_back(&mut cases, &key, Outcome::default(), at(2)),
+        end_turn(&mut cases, &key, Outcome::default(), at(2)),
         Next::Closed
     );
     let again = begin(&mut cases, at(3));
@@ -125,7 +125,7 @@ fn a_case_is_never_in_flight_twice_and_is_looked_at_again_if_it_was_opened_meanw
         1,
         "what came meanwhile is not lost"
     );
-    give_back(&mut cases, &key, Outcome::default(), at(4));
+    end_turn(&mut cases, &key, Outcome::default(), at(4));
     assert!(cases.is_empty());
 }
 
@@ -133,7 +133,7 @@ fn a_case_is_never_in_flight_twice_and_is_looked_at_again_if_it_was_opened_meanw
 fn a_case_that_waits_is_brought_forward_and_never_put_off() {
     let (mut cases, key) = one();
     begin(&mut cases, at(1));
-    give_back(&mut cases, &key, Outcome::not_before(at(60)), at(2));
+    end_turn(&mut cases, &key, Outcome::not_before(at(60)), at(2));
     cases.open(key.clone(), at(90), Work::default());
     assert_eq!(cases.next_due(), Some(at(60)));
     cases.open(key, at(30), Work::default());
@@ -145,7 +145,7 @@ fn a_case_that_waits_is_brought_forward_and_never_put_off() {
 fn what_a_sweep_finds_again_waits_for_its_own_time() {
     let (mut cases, key) = one();
     begin(&mut cases, at(1));
-    give_back(&mut cases, &key, Outcome::not_before(at(60)), at(2));
+    end_turn(&mut cases, &key, Outcome::not_before(at(60)), at(2));
     cases.find(key.clone(), at(10), Work::default());
     assert_eq!(cases.next_due(), Some(at(60)));
     cases.find(key.clone(), at(10), orphan("10.0.0.1"));
@@ -155,7 +155,7 @@ fn what_a_sweep_finds_again_waits_for_its_own_time() {
         "a reservation that was not known"
     );
     let (_, work) = begin(&mut cases, at(10)).remove(0);
-    give_back_with(&mut cases, &key, work, Outcome::not_before(at(60)), at(11));
+    end_turn_with(&mut cases, &key, work, Outcome::not_before(at(60)), at(11));
     cases.find(key, at(20), orphan("10.0.0.1"));
     assert_eq!(cases.next_due(), Some(at(60)));
 }
@@ -167,7 +167,7 @@ fn a_reservation_that_is_being_released_is_no_news() {
     let (_, mut work) = begin(&mut cases, at(1)).remove(0);
     work.claimed.push(marked(&key));
     cases.find(key.clone(), at(2), orphan("10.0.0.1"));
-    give_back_with(&mut cases, &key, work, Outcome::not_before(at(60)), at(3));
+    end_turn_with(&mut cases, &key, work, Outcome::not_before(at(60)), at(3));
     cases.find(key.clone(), at(4), orphan("10.0.0.1"));
     assert_eq!(cases.next_due(), Some(at(60)));
     cases.find(key, at(5), orphan("10.0.0.2"));
@@ -179,10 +179,10 @@ fn a_reservation_that_is_found_while_the_case_is_in_flight_is_looked_at_after_th
     let (mut cases, key) = one();
     begin(&mut cases, at(1));
     cases.find(key.clone(), at(2), orphan("10.0.0.1"));
-    give_back(&mut cases, &key, Outcome::default(), at(3));
+    end_turn(&mut cases, &key, Outcome::default(), at(3));
     assert_eq!(begin(&mut cases, at(3)).len(), 1);
     cases.find(key.clone(), at(4), Work::default());
-    give_back(&mut cases, &key, Outcome::default(), at(5));
+    end_turn(&mut cases, &key, Outcome::default(), at(5));
     assert!(cases.is_empty());
 }
 
@@ -196,18 +196,18 @@ fn retries_are_bounded_and_waiting_is_none() {
         (4, Next::GivenUp),
     ] {
         assert_eq!(begin(&mut cases, at(now)).len(), 1);
-        assert_eq!(give_back(&mut cases, &key, failed(), at(now)), expected);
+        assert_eq!(end_turn(&mut cases, &key, failed(), at(now)), expected);
     }
     assert!(cases.is_empty());
     cases.open(key.clone(), at(5), Work::default());
     for now in 5..15 {
         begin(&mut cases, at(now));
-        give_back(&mut cases, &key, Outcome::postponed(SECOND), at(now));
+        end_turn(&mut cases, &key, Outcome::postponed(SECOND), at(now));
     }
     begin(&mut cases, at(15));
     let asked = Outcome::retry("429".to_owned(), 9 * SECOND);
     assert_eq!(
-        give_back(&mut cases, &key, asked, at(15)),
+        end_turn(&mut cases, &key, asked, at(15)),
         Next::Retries(9 * SECOND)
     );
 }
@@ -218,7 +218,7 @@ fn a_case_that_is_given_up_still_waits_for_its_other_rows() {
     begin(&mut cases, at(1));
     let failed = Outcome::retry("no answer".to_owned(), Duration::ZERO);
     let both = failed.and(Outcome::not_before(at(60)));
-    let next = give_back_with(&mut cases, &key, Work::default(), both, at(2));
+    let next = end_turn_with(&mut cases, &key, Work::default(), both, at(2));
     assert_eq!((next, cases.next_due()), (Next::GivenUp, Some(at(60))));
 }
 
@@ -236,7 +236,7 @@ fn a_case_that_waits_for_a_node_is_due_when_something_happens_on_it() {
             ..Outcome::default()
         };
         assert_eq!(
-            give_back(&mut cases, &key, waits, at(2)),
+            end_turn(&mut cases, &key, waits, at(2)),
             Next::Waits(at(62))
         );
         assert!(cases.wait_for_nodes());

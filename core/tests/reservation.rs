@@ -337,7 +337,7 @@ fn a_claim_that_comes_late_does_not_hit_a_reservation_that_was_given_back() {
         let late = read(&document).claim();
         let mut held = claimed(&document);
         held["metadata"]["resourceVersion"] = json!("42");
-        let mut given_back = apply(&held, &read(&held).restore()).unwrap();
+        let mut given_back = apply(&held, &read(&held).give_back()).unwrap();
         given_back["metadata"]["resourceVersion"] = json!("43");
         assert_eq!(read(&given_back).podref, POD);
         assert_eq!(apply(&given_back, &late), None);
@@ -357,15 +357,15 @@ fn a_claim_of_what_a_crash_left_claimed_keeps_the_first_owner() {
 #[case::other_annotations(annotated(usual(), json!({"a/b": "c"})), json!({"a/b": "c"}))]
 fn a_restore_undoes_a_claim(#[case] before: Value, #[case] annotations: Value) {
     let held = claimed(&before);
-    let restored = apply(&held, &read(&held).restore()).unwrap();
-    assert_eq!(restored, annotated(before, annotations));
-    assert!(!read(&restored).is_claimed());
+    let given_back = apply(&held, &read(&held).give_back()).unwrap();
+    assert_eq!(given_back, annotated(before, annotations));
+    assert!(!read(&given_back).is_claimed());
 }
 
 #[test]
 fn a_restore_tests_uid_and_claim_before_it_puts_the_podref_back() {
     assert_eq!(
-        serde_json::to_value(read(&claimed(&usual())).restore()).unwrap(),
+        serde_json::to_value(read(&claimed(&usual())).give_back()).unwrap(),
         json!([
             {"op": "test", "path": "/metadata/uid", "value": "reservation-uid"},
             {"op": "test", "path": "/spec/podref", "value": "ipgc.dev/releasing"},
@@ -385,16 +385,16 @@ fn a_restore_of_what_is_no_longer_claimed_changes_nothing(
     #[case] value: Value,
 ) {
     let held = claimed(&usual());
-    let restore = read(&held).restore();
+    let give_back = read(&held).give_back();
     let mut changed = held;
     *changed.pointer_mut(pointer).unwrap() = value;
-    assert_eq!(apply(&changed, &restore), None);
+    assert_eq!(apply(&changed, &give_back), None);
 }
 
 #[test]
 fn a_restore_of_what_was_never_claimed_changes_nothing() {
     for document in [usual(), document("10.0.0.5", CLAIMED_PODREF, None)] {
-        assert_eq!(apply(&document, &read(&document).restore()), None);
+        assert_eq!(apply(&document, &read(&document).give_back()), None);
     }
 }
 

@@ -415,7 +415,7 @@ impl World {
             .ok()
             .filter(Reservation::is_claimed)
         {
-            self.write_reservation(of, &text(&reservation.restore()));
+            self.write_reservation(of, &text(&reservation.give_back()));
         }
     }
 

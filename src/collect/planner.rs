@@ -1,7 +1,7 @@
 //! The planner's task: it gives events and the results of turns to [`Planner`], begins turns, and tells what became of
 //! cases.
 //!
-//! A turn makes the requests and gives its cases back. When a case is due again, [`Planner`] decides.
+//! A turn makes the requests, and answers for each case. When a case is due again, [`Planner`] decides.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use ipgc_core::{
     cases::{CaseKey, Next},
     evidence::Ended,
     networks::{Request, Status},
-    plan::{Effect, GivenBack, Input, Planner, Terms},
+    plan::{Effect, Input, Planner, Terms, TurnEnded},
 };
 use tokio::{sync::mpsc, time::sleep};
 use tracing::{debug, warn};
@@ -92,14 +92,14 @@ impl Context {
                         }
                     }
                 }
-                Effect::GivenBack(case) => self.report_case(&case, given_up),
+                Effect::TurnEnded(case) => self.report_case(&case, given_up),
             }
         }
     }
 
-    /// Tells what became of a case that was given back.
-    fn report_case(&self, case: &GivenBack, given_up: &mut HashSet<CaseKey>) {
-        let GivenBack {
+    /// Tells what became of a case after its turn.
+    fn report_case(&self, case: &TurnEnded, given_up: &mut HashSet<CaseKey>) {
+        let TurnEnded {
             key, next, failure, ..
         } = case;
         let (pool, pod) = key;
@@ -120,7 +120,7 @@ impl Context {
     }
 
     /// Says it once: sweeps try again as long as the failure lasts, and fail again.
-    fn give_up(&self, case: &GivenBack, reason: &str, given_up: &mut HashSet<CaseKey>) {
+    fn give_up(&self, case: &TurnEnded, reason: &str, given_up: &mut HashSet<CaseKey>) {
         let pod = &case.key.1;
         warn!(%pod, reason, "retries are used up");
         self.counters.retries_exhausted.inc();

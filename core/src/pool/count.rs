@@ -1,4 +1,4 @@
-//! How many rows a name has, and of how many interfaces: a DEL is one interface's, and gives back all its addresses.
+//! How many rows a name has, and of how many interfaces. One DEL frees all addresses of one interface.
 
 use std::{collections::HashMap, hash::BuildHasher, num::NonZeroU32};
 

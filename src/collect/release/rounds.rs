@@ -174,8 +174,8 @@ impl Context {
         }
         // Otherwise the copy that leads gives them back: its sweep finds claims without an end.
         kept.retain(|_| self.gate.leads());
-        let restoring = kept.into_iter().map(|marked| marked.restore(self));
-        for result in a_few_at_a_time(restoring.collect()).await {
+        let given_back = kept.into_iter().map(|marked| marked.give_back(self));
+        for result in a_few_at_a_time(given_back.collect()).await {
             if let Err((deletion, left)) = result {
                 deletion.leave(released, left);
             }

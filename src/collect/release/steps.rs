@@ -280,7 +280,7 @@ impl<'r> Proven<'r> {
 
 impl<'r> Marked<'r> {
     /// The pod is back, or a row has the address: whoever accepted the reservation keeps it.
-    pub(super) async fn restore(self, context: &Context) -> Result<(), (Deletion<'r>, Left)> {
+    pub(super) async fn give_back(self, context: &Context) -> Result<(), (Deletion<'r>, Left)> {
         let Marked {
             reservation,
             deletion,
@@ -290,8 +290,8 @@ impl<'r> Marked<'r> {
             return Ok(());
         }
         let (namespace, name) = (&reservation.namespace, &reservation.name);
-        let restored = context.patch_reservation(&reservation, reservation.restore());
-        match restored.await {
+        let given_back = context.patch_reservation(&reservation, reservation.give_back());
+        match given_back.await {
             Ok(_) => {
                 let podref = &deletion.wanted.row.podref;
                 debug!(namespace, reservation = name, %podref, "reservation kept: its pod is back, or a row has its address");

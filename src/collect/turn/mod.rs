@@ -42,7 +42,7 @@ const LOOK_FOR_ACK: Duration = Duration::from_mins(1);
 /// Leases stay of interest for so long after the wait of a row: its free is not instant.
 const LINGER: Duration = Duration::from_secs(30);
 
-/// Works for all cases of a batch, and gives them back in its `answers`.
+/// Works for all cases of a batch. The `answers` tell the outcome of each.
 pub async fn work(context: &Arc<Context>, batch: Batch, answers: &mpsc::UnboundedSender<Input>) {
     let pool = batch.pool.clone();
     let mut turn = Turn::new(context, &pool, batch);
