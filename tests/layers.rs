@@ -31,7 +31,7 @@ const COLLECT: &[&[&str]] = &[
     &["released", "roll"],
     &["context"],
     &["pool_api", "prover", "reservation_api"],
-    &["nodes", "second_look"],
+    &["nodes", "rows_again"],
     &["release", "sweep"],
     &["intake", "turn"],
     &["planner"],

@@ -53,7 +53,7 @@ pub enum Next {
 }
 
 #[derive(Debug)]
-enum Place {
+enum CaseState {
     Waits {
         due: Moment,
         nodes: Arc<[Box<str>]>,
@@ -67,7 +67,7 @@ enum Place {
 #[derive(Debug)]
 struct Case {
     work: Work,
-    place: Place,
+    state: CaseState,
     tries: u32,
     /// Opened again while it is in flight.
     again: Option<Moment>,
@@ -224,7 +224,7 @@ impl Cases {
         let Some((known, case)) = self.by_key.get_key_value(&key) else {
             let case = Case {
                 work,
-                place: Place::Queued,
+                state: CaseState::Queued,
                 tries: 0,
                 again: None,
                 is_known: false,
@@ -236,13 +236,13 @@ impl Cases {
             return;
         };
         let known = Arc::clone(known);
-        let is_later = matches!(case.place, Place::Waits { due, .. } if due > at);
+        let is_later = matches!(case.state, CaseState::Waits { due, .. } if due > at);
         if is_later {
             self.put(&known, at, Arc::default());
         }
         if let Some(case) = self.by_key.get_mut(&known) {
             case.work.add(work);
-            if matches!(case.place, Place::InFlight) {
+            if matches!(case.state, CaseState::InFlight) {
                 case.again = case.again.into_iter().chain([at]).min();
             }
         }
@@ -257,7 +257,7 @@ impl Cases {
         };
         let known = Arc::clone(known);
         let is_known = |name: &String| case.work.orphans.contains(name) || case.work.releases(name);
-        let is_waiting = matches!(case.place, Place::Waits { .. });
+        let is_waiting = matches!(case.state, CaseState::Waits { .. });
         if is_waiting && !work.orphans.iter().all(is_known) {
             self.open(key, now, work);
         } else if let Some(case) = self.by_key.get_mut(&known) {
@@ -278,7 +278,7 @@ impl Cases {
     /// The work of a case that was queued, for a batch.
     pub fn begin(&mut self, key: &CaseKey) -> Option<Work> {
         let case = self.by_key.get_mut(key)?;
-        case.place = Place::InFlight;
+        case.state = CaseState::InFlight;
         Some(std::mem::take(&mut case.work))
     }
 
@@ -297,7 +297,7 @@ impl Cases {
         };
         let key = Arc::clone(key);
         let case = self.by_key.get_mut(&key);
-        let Some(case) = case.filter(|case| matches!(case.place, Place::InFlight)) else {
+        let Some(case) = case.filter(|case| matches!(case.state, CaseState::InFlight)) else {
             return Next::Closed;
         };
         let known = work.orphans.len();
@@ -375,7 +375,7 @@ impl Cases {
             waiting.insert(Arc::clone(key));
         }
         self.due.insert((due, Arc::clone(key)));
-        case.place = Place::Waits { due, nodes };
+        case.state = CaseState::Waits { due, nodes };
     }
 
     /// The case waits for nothing more.
@@ -383,8 +383,8 @@ impl Cases {
         let Some(case) = self.by_key.get_mut(key) else {
             return;
         };
-        let place = std::mem::replace(&mut case.place, Place::Queued);
-        let Place::Waits { due, nodes } = place else {
+        let state = std::mem::replace(&mut case.state, CaseState::Queued);
+        let CaseState::Waits { due, nodes } = state else {
             return;
         };
         self.due.remove(&(due, Arc::clone(key)));

@@ -17,7 +17,7 @@ use super::{
 use crate::snapshot::{Snapshot, Unreadable};
 
 /// The findings of one look.
-pub struct Look {
+pub struct Audited {
     /// The report, as `ipgc audit` makes it.
     pub report: Report,
     /// The namespaces in which an object cannot be read, or the range of a pool.
@@ -39,7 +39,7 @@ pub struct Change<'a> {
     pub finding: &'a Finding,
 }
 
-impl Look {
+impl Audited {
     /// Judges a snapshot of a cluster, and takes what passes `filter`.
     pub fn new(snapshot: &Snapshot, policy: &Policy, filter: &Filter) -> Self {
         let assessor = Assessor::new(snapshot, policy);
@@ -74,11 +74,11 @@ impl Look {
 }
 
 /// The changes since the look before, in the order of a report. Waits, details and nodes run on, and are no changes.
-pub fn changes<'a>(before: Option<&'a Look>, look: &'a Look) -> Vec<Change<'a>> {
+pub fn changes<'a>(before: Option<&'a Audited>, audited: &'a Audited) -> Vec<Change<'a>> {
     let mut known = before.map_or_else(BTreeMap::new, |it| by_subject(&it.report));
     let mut changes = Vec::new();
     let mut tell = |event, was, finding| {
-        let at = look.report.made.as_str();
+        let at = audited.report.made.as_str();
         changes.push(Change {
             at,
             event,
@@ -86,7 +86,7 @@ pub fn changes<'a>(before: Option<&'a Look>, look: &'a Look) -> Vec<Change<'a>> 
             finding,
         });
     };
-    for (subject, finding) in by_subject(&look.report) {
+    for (subject, finding) in by_subject(&audited.report) {
         match known.remove(&subject) {
             None if before.is_none() => tell("present", None, finding),
             None => tell("appeared", None, finding),

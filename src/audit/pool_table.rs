@@ -13,7 +13,7 @@ use super::{
 
 /// How the table is to look.
 #[derive(Clone, Copy, Debug)]
-pub struct Look {
+pub struct Style {
     /// The cells of a line.
     pub width: usize,
     /// Whether signs have colours.
@@ -30,31 +30,31 @@ const LONGEST: usize = 100;
 ///
 /// # Errors
 /// Those of `writer`.
-pub fn write_pools(report: &Report, look: Look, writer: &mut impl io::Write) -> io::Result<()> {
-    let mut rows = vec![titles(look)];
+pub fn write_pools(report: &Report, style: Style, writer: &mut impl io::Write) -> io::Result<()> {
+    let mut rows = vec![titles(style)];
     let mut bars = vec!["USE".to_owned()];
     let mut usages = Vec::new();
     for pool in &report.pools {
         let title = format!("{}/{}", pool.namespace, pool.name);
-        rows.push(cells(title, pool, look));
+        rows.push(cells(title, pool, style));
         usages.push(pool.clone());
         for part in &pool.parts {
             // It is one of the pool above it.
             let first = part.first.as_deref().unwrap_or("first");
             let last = part.last.as_deref().unwrap_or("last");
             let usage = as_usage(part);
-            rows.push(cells(format!("  {first} to {last}"), &usage, look));
+            rows.push(cells(format!("  {first} to {last}"), &usage, style));
             usages.push(usage);
         }
     }
     let mut widths = Vec::new();
     write_rows(rows.iter().cloned(), &mut widths, &mut io::sink())?;
     let before: usize = widths.iter().map(|width| width + 3).sum();
-    let width = look.width.saturating_sub(before).clamp(SHORTEST, LONGEST);
+    let width = style.width.saturating_sub(before).clamp(SHORTEST, LONGEST);
     bars.extend(
         usages
             .iter()
-            .map(|usage| picture(usage, width, look.colours)),
+            .map(|usage| picture(usage, width, style.colours)),
     );
     for (row, bar) in rows.iter_mut().zip(bars) {
         row.push(bar);
@@ -67,28 +67,28 @@ pub fn write_pools(report: &Report, look: Look, writer: &mut impl io::Write) -> 
     Ok(())
 }
 
-fn titles(look: Look) -> Vec<String> {
+fn titles(style: Style) -> Vec<String> {
     let all = "POOL DEFINITION SIZE LIVE HELD STALE UNKNOWN FREE FULL OLDEST WAITS";
     let mut all: Vec<_> = all.split(' ').map(str::to_owned).collect();
-    if look.wide {
+    if style.wide {
         all.insert(1, "RANGE".to_owned());
     }
     all
 }
 
-fn cells(title: String, pool: &PoolUsage, look: Look) -> Vec<String> {
+fn cells(title: String, pool: &PoolUsage, style: Style) -> Vec<String> {
     let number = |number: Option<u64>| number.map(|it| it.to_string());
     let mut cells = vec![shown(Some(title))];
-    if look.wide {
+    if style.wide {
         cells.push(shown(pool.range.clone()));
     }
-    cells.push(shown(few(&pool.definitions, look)));
+    cells.push(shown(few(&pool.definitions, style)));
     cells.push(shown(number(pool.size)));
     cells.extend(pool.split.signs().map(|(_, count)| count.to_string()));
     cells.push(shown(number(pool.free)));
     cells.push(shown(full(pool.free, pool.size)));
     cells.push(shown(pool.oldest_stale_seconds.map(age)));
-    cells.push(shown(waits(pool, look)));
+    cells.push(shown(waits(pool, style)));
     cells
 }
 
@@ -103,10 +103,10 @@ fn as_usage(part: &PartUsage) -> PoolUsage {
     }
 }
 
-fn few(names: &[String], look: Look) -> Option<String> {
+fn few(names: &[String], style: Style) -> Option<String> {
     match names {
         [] => None,
-        [first, rest @ ..] if !look.wide && !rest.is_empty() => {
+        [first, rest @ ..] if !style.wide && !rest.is_empty() => {
             Some(format!("{first} +{}", rest.len()))
         }
         all => Some(all.join(",")),
@@ -130,10 +130,10 @@ fn age(seconds: u64) -> String {
 }
 
 /// The time until the last stale row goes, and the nodes that hold others.
-fn waits(pool: &PoolUsage, look: Look) -> Option<String> {
+fn waits(pool: &PoolUsage, style: Style) -> Option<String> {
     let wait = pool.wait_seconds.map(Duration::from_secs);
     let wait = wait.map(words::duration);
-    let nodes = few(&pool.nodes, look);
+    let nodes = few(&pool.nodes, style);
     let all: Vec<_> = wait.into_iter().chain(nodes).collect();
     (!all.is_empty()).then(|| all.join(", "))
 }

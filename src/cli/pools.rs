@@ -17,7 +17,7 @@ use super::{
 use crate::audit::{
     audit,
     filter::{Filter, is_named},
-    pool_table::{Look, write_pools},
+    pool_table::{Style, write_pools},
     report::{Problem, Report},
 };
 
@@ -138,13 +138,13 @@ impl Args {
             Output::Table | Output::Wide => {
                 let is_terminal = stdout().is_terminal();
                 let set = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-                let look = Look {
+                let style = Style {
                     width: width(),
                     colours: is_terminal && !set,
                     wide: self.output == Output::Wide,
                 };
                 print_with(ExitCode::SUCCESS, |output| {
-                    write_pools(report, look, output)
+                    write_pools(report, style, output)
                 })
             }
         }

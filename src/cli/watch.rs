@@ -17,7 +17,7 @@ use tokio::{sync::oneshot, time::sleep};
 use super::{Ended, block_on, readable, signals, source, unwritten, values::duration};
 use crate::{
     audit::{
-        changes::{Look, changes},
+        changes::{Audited, changes},
         confirm,
         filter::Filter,
         table::{self, summary, write_rows},
@@ -163,7 +163,7 @@ impl Args {
         client: &Client,
         scan: &mut Scan,
         policy: &Policy,
-    ) -> Result<Look, LiveError> {
+    ) -> Result<Audited, LiveError> {
         let mut snapshot = read(client, scan).await?;
         snapshot.made = format!("{:.0}", jiff::Timestamp::now());
         if scan.known.is_empty() {
@@ -172,7 +172,7 @@ impl Args {
         scan.known.extend(&snapshot.kinds);
         // Other programs that free addresses are told of once.
         scan.only_objects = true;
-        let mut look = Look::new(&snapshot, policy, &self.filter);
+        let mut look = Audited::new(&snapshot, policy, &self.filter);
         if wants_confirmation(&look.report) {
             let again = read_again(client, scan).await?;
             confirm(&mut look.report, &again, policy);
@@ -183,8 +183,8 @@ impl Args {
     /// Writes the changes. At the first look a header is above them, and the totals and notes are below.
     fn write(
         &self,
-        before: Option<&Look>,
-        look: &Look,
+        before: Option<&Audited>,
+        look: &Audited,
         widths: &mut Vec<usize>,
         output: &mut dyn Write,
     ) -> io::Result<()> {

@@ -15,7 +15,7 @@
 //! | [`prover`], [`roll`], [`names`] | requests that prove whether pods exist: GETs, a LIST, a table of names |
 //! | [`pool_api`], [`reservation_api`] | requests on IPPools and reservations |
 //! | [`release`], [`released`] | deletes the reservations of rows that are gone; the results |
-//! | [`sweep`], [`second_look`] | reads all pools; reads all rows of some addresses again |
+//! | [`sweep`], [`rows_again`] | reads all pools; reads all rows of some addresses again |
 //! | [`nodes`] | keeps nodes and their Leases up to date |
 //! | [`context`] | the client, the evidence behind its lock, and the settings that all of these share |
 //! | [`gate`] | whether this copy may write, and the writes that the server refuses |
@@ -33,6 +33,6 @@ pub mod release;
 pub mod released;
 pub mod reservation_api;
 pub mod roll;
-pub mod second_look;
+pub mod rows_again;
 pub mod sweep;
 pub mod turn;

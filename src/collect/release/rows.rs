@@ -21,7 +21,7 @@ use crate::{
         context::Context,
         gate::Access,
         released::{Left, Released},
-        second_look::second_look,
+        rows_again::read_rows_again,
     },
 };
 
@@ -106,7 +106,7 @@ async fn used<'w>(
         let addresses = anywhere.keys().map(|(address, _)| *address).collect();
         let podrefs: HashSet<_> = anywhere.keys().map(|(_, podref)| podref.as_str()).collect();
         let wanted = |podref: &str| podrefs.contains(podref);
-        let found = second_look(context, Some(namespace), &addresses, wanted).await?;
+        let found = read_rows_again(context, Some(namespace), &addresses, wanted).await?;
         let taken = anywhere
             .into_iter()
             .filter(|((address, podref), networks)| {

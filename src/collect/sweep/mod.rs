@@ -7,7 +7,7 @@
 //!
 //! A sweep has no state of its own. If it is cut off, the next sweep finds the same rows.
 
-mod look;
+mod read;
 mod swept;
 
 use std::{sync::Arc, time::Duration};
@@ -23,7 +23,7 @@ use ipgc_core::{
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use self::look::Look;
+use self::read::SweepRead;
 use super::{context::Context, gate::Access};
 use crate::{backoff::Backoff, calls::CallError, chance, clock::wall, report::SweepReport};
 
@@ -108,10 +108,10 @@ impl Context {
             self.evidence().resource_claims = claims;
         }
         self.evidence().pods.begin_sweep();
-        let mut look = Look::new(self, namespace, slices);
-        let reservations = look.at_reservations().await;
+        let mut read = SweepRead::new(self, namespace, slices);
+        let reservations = read.at_reservations().await;
         let unread = |error: CallError| format!("pools cannot be read: {error}");
-        if let Err(error) = look.at_pools().await {
+        if let Err(error) = read.at_pools().await {
             if error.answer() == Answer::Forbidden {
                 gate.refused(Access::Read, "list pools", &error);
             }
@@ -119,10 +119,10 @@ impl Context {
         }
         {
             let evidence = &mut *self.evidence();
-            evidence.networks = look.networks();
-            evidence.pools = KnownPools::new(namespace, look.pools(), listed);
+            evidence.networks = read.networks();
+            evidence.pools = KnownPools::new(namespace, read.pools(), listed);
         }
-        look.again().await.map_err(unread)?;
+        read.again().await.map_err(unread)?;
         match &reservations {
             Ok(()) => gate.note_read(),
             Err(call) if call.answer() == Answer::Forbidden => {
@@ -130,9 +130,9 @@ impl Context {
             }
             Err(_) => {}
         }
-        let overlaps = look.overlaps();
-        look.usage();
-        let (found, mut report) = look.end();
+        let overlaps = read.overlaps();
+        read.usage();
+        let (found, mut report) = read.end();
         {
             let mut evidence = self.evidence();
             // A pool that cannot be read may overlap any.

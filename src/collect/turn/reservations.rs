@@ -23,7 +23,7 @@ use tracing::{debug, info};
 use super::Turn;
 use crate::{
     calls::with_permit,
-    collect::{gate::Access, released::Left, second_look::second_look},
+    collect::{gate::Access, released::Left, rows_again::read_rows_again},
 };
 
 /// A look at all pools that takes longer is not waited for by the next one.
@@ -213,7 +213,7 @@ impl Turn<'_> {
         let is_living = |podref: &str| living.contains(podref);
         let look = async {
             let permit = self.context.reading_pools.lock().await;
-            let look = second_look(self.context, namespace, &addresses, is_living);
+            let look = read_rows_again(self.context, namespace, &addresses, is_living);
             with_permit(permit, LONGEST_LOOK, look).await
         };
         let Some(found) = self.context.stop.run_until_cancelled(look).await else {

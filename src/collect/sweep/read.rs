@@ -1,4 +1,4 @@
-//! One look at all reservations and all pools.
+//! One read of all reservations and all pools.
 //!
 //! Reservations are read first. A pod's row exists before its reservation, so a reservation whose row is not found
 //! later has none. Most rows need no verdict: a live pod reports them.
@@ -38,8 +38,8 @@ use crate::{
     report::{PoolTally, SweepReport},
 };
 
-/// One look.
-pub struct Look<'l> {
+/// The read of a sweep.
+pub struct SweepRead<'l> {
     context: &'l Context,
     namespace: Option<&'l str>,
     found: HashMap<PodRef, Found>,
@@ -51,7 +51,7 @@ pub struct Look<'l> {
     /// Rows, with their pools, that may be left of an earlier sandbox of a pod that lives.
     left: HashMap<PodRef, Vec<(PoolKey, RowContent)>>,
     /// All pools that were read.
-    places: Vec<Place>,
+    places: Vec<ReadPool>,
     candidates: Vec<Candidate>,
     /// Pods whose ends rows of others wait for.
     awaited: HashSet<PodRef>,
@@ -59,7 +59,7 @@ pub struct Look<'l> {
     slices: HashMap<PoolKey, Box<str>>,
 }
 
-struct Place {
+struct ReadPool {
     tally: PoolTally,
     uid: String,
     range: Option<Range>,
@@ -81,7 +81,7 @@ struct Candidate {
     known_for: Duration,
 }
 
-impl<'l> Look<'l> {
+impl<'l> SweepRead<'l> {
     /// `slices` are the pools that are one node's slice by their names.
     pub fn new(
         context: &'l Context,
@@ -270,7 +270,7 @@ impl<'l> Look<'l> {
             }
             tally.count(&verdict, Duration::ZERO);
         }
-        self.places.push(Place {
+        self.places.push(ReadPool {
             tally,
             uid: pool.uid().to_owned(),
             range: pool.range,

@@ -1,4 +1,4 @@
-//! The second look of a sweep: reservations without a row, and rows that may be left of another sandbox.
+//! What a sweep reads again: reservations without a row, and rows that may be left of another sandbox.
 //!
 //! Both need all rows of an address or of a pod, and these are read once more.
 
@@ -14,8 +14,8 @@ use ipgc_core::{
     reservation::Reservation,
 };
 
-use super::Look;
-use crate::{calls::CallError, collect::second_look::second_look};
+use super::SweepRead;
+use crate::{calls::CallError, collect::rows_again::read_rows_again};
 
 /// The name of a pool that does not exist: none is named so by whereabouts.
 const NO_POOL: &str = "no-pool";
@@ -29,8 +29,8 @@ struct Orphan {
     owner: PodRef,
 }
 
-impl Look<'_> {
-    /// A second look at the pools, for those that need all rows of a pod or of an address.
+impl SweepRead<'_> {
+    /// Reads the pools again, for those that need all rows of a pod or of an address.
     ///
     /// # Errors
     /// When a page cannot be read.
@@ -43,7 +43,7 @@ impl Look<'_> {
         }
         let addresses = orphans.iter().map(|orphan| orphan.address).collect();
         let left = |podref: &str| self.left.contains_key(podref);
-        let found = second_look(self.context, self.namespace, &addresses, left).await?;
+        let found = read_rows_again(self.context, self.namespace, &addresses, left).await?;
         let now = self.context.clock.now();
         for orphan in orphans {
             let namespace = &orphan.pool.namespace;

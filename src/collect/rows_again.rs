@@ -1,4 +1,4 @@
-//! A second look at all pools, for those who need all rows of an address or of a pod.
+//! All pools are read again, for those who need all rows of an address or of a pod.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -15,9 +15,9 @@ use tracing::warn;
 use super::{context::Context, pool_api::first_page};
 use crate::calls::CallError;
 
-/// The findings of a second look.
+/// The rows that were read again.
 #[derive(Debug, Default)]
-pub struct SecondLook {
+pub struct RowsAgain {
     /// Namespace, network and address of each row.
     taken: HashSet<(String, Option<Box<str>>, IpAddr)>,
     /// Namespaces and addresses that a person exempted, of those that were asked for.
@@ -30,7 +30,7 @@ pub struct SecondLook {
     networks: HashMap<(PodRef, IpAddr), Vec<Networks>>,
 }
 
-impl SecondLook {
+impl RowsAgain {
     /// Whether a row of this network may hold the address.
     pub fn has_row(&self, namespace: &str, network: Option<&str>, address: IpAddr) -> bool {
         let place = (namespace.to_owned(), network.map(Into::into), address);
@@ -61,13 +61,13 @@ impl SecondLook {
 ///
 /// # Errors
 /// When a page cannot be read.
-pub async fn second_look(
+pub async fn read_rows_again(
     context: &Context,
     namespace: Option<&str>,
     addresses: &HashSet<IpAddr>,
     wanted: impl Fn(&str) -> bool,
-) -> Result<SecondLook, CallError> {
-    let mut found = SecondLook::default();
+) -> Result<RowsAgain, CallError> {
+    let mut found = RowsAgain::default();
     let mut next = Some(first_page());
     while let Some(params) = next {
         let is_wanted = |row: &Glance<'_>| {

@@ -1,4 +1,4 @@
-//! The addresses of a look: which of them pools give out, and which pods use without a row.
+//! The addresses of a sweep: which of them pools give out, and which pods use without a row.
 //!
 //! Numbers for the report; nothing is freed because of them.
 
@@ -6,10 +6,10 @@ use std::{collections::HashMap, net::IpAddr};
 
 use ipgc_core::{address::pool_name, definitions::Definitions, ipam::Span, known::Evidence};
 
-use super::Look;
+use super::SweepRead;
 use crate::collect::sweep::swept::Swept;
 
-impl Look<'_> {
+impl SweepRead<'_> {
     /// Counts the addresses that live pods use.
     pub fn usage(&mut self) {
         let context = self.context;
