@@ -33,7 +33,7 @@ fn uids(ended: &[Arc<Ended>]) -> Vec<&str> {
 fn of_pods_that_several_nodes_rejected_one_end_is_kept_for_each_node() {
     let mut index = PodIndex::default();
     for second in 1..1_000 {
-        let node = ["n", "m"][second as usize % 2];
+        let node = if second % 2 == 0 { "n" } else { "m" };
         let mut pod = web(&second.to_string()).node(node).build();
         pod["status"] = serde_json::json!({"phase": "Failed"});
         index.apply(state_of(&pod), at(second));
