@@ -39,7 +39,7 @@ pub struct NodeState {
     pub ready_changed: Option<Box<str>>,
     /// Whether it is tainted `node.kubernetes.io/out-of-service`.
     pub out_of_service: bool,
-    /// Whether it was ready under that taint since, as far as is known: then the taint says nothing of the present.
+    /// Whether it was ready or booted anew under that taint, as far as is known: then the taint says nothing of the present.
     /// [`Nodes`] knows, the object does not tell.
     pub taint_is_old: bool,
     /// Whether [`NO_SANDBOXES_ANNOTATION`] is later than the last change of its condition Ready.
@@ -48,8 +48,8 @@ pub struct NodeState {
     pub declared_ahead: bool,
     /// The text of that annotation.
     pub declaration: Option<Box<str>>,
-    /// Whether the node was ready, or the annotation in the future, when it was seen with this text before: then it says
-    /// nothing of the present. [`Nodes`] knows, the object does not tell.
+    /// Whether the node was ready, or on another boot, or the annotation in the future, when it was seen with this text
+    /// before: then it says nothing of the present. [`Nodes`] knows, the object does not tell.
     pub declaration_is_old: bool,
 }
 

@@ -101,6 +101,29 @@ fn a_taint_under_which_the_node_was_ready_is_no_fence(
     assert!(is(&nodes), "it is put on anew");
 }
 
+/// A kubelet may start pods before its node is ready (seed 1849 of the simulation).
+#[rstest]
+#[case::tainted(NodeState { out_of_service: true, ..booted("a", "1", "") })]
+#[case::declared(NodeState {
+    declared_empty: true,
+    declaration: Some("now".into()),
+    ..booted("a", "1", "")
+})]
+fn a_machine_that_was_booted_anew_is_fenced_no_more(#[case] fenced: NodeState) {
+    let is_fenced = |last: &str| {
+        let mut nodes = Nodes::default();
+        let again = fenced
+            .clone()
+            .but(|it| it.boot = booted("a", last, "").boot);
+        for state in [booted("a", "1", ""), fenced.clone(), again] {
+            nodes.apply("a", state.but(|it| it.ready = false), at(10));
+        }
+        nodes.standing("a", at(0), at(20)) == Standing::Fenced
+    };
+    assert!(is_fenced("1"));
+    assert!(!is_fenced("2"));
+}
+
 // Standing
 
 /// A ready node whose Lease is read each 10 s: it changes from `from` to `to`, then it does not.

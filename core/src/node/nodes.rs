@@ -56,16 +56,20 @@ impl Nodes {
         }
     }
 
-    /// Notes whether the node, in this new state, was ready since it was tainted or declared empty, or may have been.
+    /// Notes whether the node, in this new state, was ready or booted anew since it was tainted or declared empty, or may
+    /// have been.
     fn note_age(&self, name: &str, state: &mut NodeState) {
         let known = self.by_name.get(name).and_then(Node::state);
         let known = known.filter(|known| known.uid == state.uid);
         state.taint_is_old = state.out_of_service
             && known.map_or(state.ready || self.went_back, |known| {
-                known.taint_is_old || (state.ready && !known.ready)
+                known.taint_is_old || (state.ready && !known.ready) || known.boot != state.boot
             });
         state.declaration_is_old = known.is_some_and(|known| {
-            let did_not_count = known.declaration_is_old || known.declared_ahead || known.ready;
+            let did_not_count = known.declaration_is_old
+                || known.declared_ahead
+                || known.ready
+                || known.boot != state.boot;
             let is_same = known.declaration == state.declaration;
             did_not_count && is_same && state.declaration.is_some()
         });
