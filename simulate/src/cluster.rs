@@ -129,7 +129,11 @@ impl World {
             it.boot += 1;
         }
         self.tell("a machine boots", format_args!("n{}", machine + 1));
-        self.take_fence_back(machine);
+        // An old taint is known by the boot that is told under it.
+        let it = self.machine(machine);
+        if !it.forgets || !it.connected {
+            self.take_fence_back(machine);
+        }
         if self.machine(machine).connected {
             self.register(machine);
         }
@@ -155,6 +159,14 @@ impl World {
                     spec.remove("taints");
                 }
             });
+    }
+
+    /// People take back what they said of machines that have power by now (assumption 5).
+    pub fn take_fences_back(&self) {
+        let machines = 0..self.state().machines.len();
+        for machine in machines.filter(|machine| self.machine(*machine).power) {
+            self.take_fence_back(machine);
+        }
     }
 
     /// All is well again: machines have power and connection, and nothing keeps their kubelets from work.

@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     resource_claims::writer,
+    story::Net,
     world::{Address, Doubled, NS, World, rows},
 };
 
@@ -24,6 +25,16 @@ pub enum Del {
     Lost,
     /// The row is gone, and its reservation is not.
     Half,
+}
+
+/// The name of the reservation of an address.
+fn reservation_of(of: &Net, ip: IpAddr) -> Option<String> {
+    let mut names = reservation_names(ip, of.network_name).into_iter();
+    if of.spells_out {
+        names.last()
+    } else {
+        names.next()
+    }
 }
 
 /// One look of an ADD at a pool: the version that it saw, and the key that it chose.
@@ -101,7 +112,7 @@ impl World {
                 if of.reserves && !look.has_reservation {
                     sleep(self.millis(5, 300)).await;
                     if !self.machine(machine).power
-                        || !self.reserve(of.network_name, look.ip, &podref, interface)
+                        || !self.reserve(&of, look.ip, &podref, interface)
                     {
                         return false;
                     }
@@ -126,10 +137,7 @@ impl World {
         let object = self.server.get("ippools", NS, pool)?;
         let version = object["metadata"]["resourceVersion"].as_str()?.to_owned();
         let rows = rows(&object);
-        let reservation = |ip: IpAddr| {
-            let name = reservation_names(ip, of.network_name).into_iter().next()?;
-            self.server.get(ORIP, NS, &name)
-        };
+        let reservation = |ip: IpAddr| self.server.get(ORIP, NS, &reservation_of(of, ip)?);
         let owner = |it: &Value| it["spec"]["podref"].as_str().unwrap_or_default().to_owned();
         let own = rows.iter().find(|(_, row)| {
             let is_its = !of.of_claims || row["id"] == id;
@@ -173,8 +181,8 @@ impl World {
     }
 
     /// Makes the reservation; false if there is one.
-    fn reserve(&self, network: Option<&str>, ip: IpAddr, podref: &str, interface: &str) -> bool {
-        let Some(name) = reservation_names(ip, network).into_iter().next() else {
+    fn reserve(&self, of: &Net, ip: IpAddr, podref: &str, interface: &str) -> bool {
+        let Some(name) = reservation_of(of, ip) else {
             return false;
         };
         if self.server.get(ORIP, NS, &name).is_some() {
@@ -305,10 +313,9 @@ impl World {
                 let Some(key) = freed else { break };
                 let ip =
                     Range::parse(range).and_then(|range| range.address_at(Offset::parse(&key)?));
-                if let (Some(ip), true, Del::Done) = (ip, of.reserves, del) {
-                    for name in reservation_names(ip, of.network_name).into_iter().take(1) {
-                        self.server.delete(ORIP, NS, &name);
-                    }
+                let name = ip.and_then(|ip| reservation_of(&of, ip));
+                if let (Some(name), true, Del::Done) = (name, of.reserves, del) {
+                    self.server.delete(ORIP, NS, &name);
                 }
             }
         }

@@ -71,6 +71,7 @@ impl Copies {
         let client = format!("{OURS}-{number}.{}", self.started);
         config.instance.clone_from(&client);
         let crash = Crash::of(&self.world.server, &client);
+        self.world.take_fences_back();
         let sends = self.world.server.client_named(&client);
         let running = Collector::new(sends.clone(), sends, config.clone()).start();
         self.world.tell("ipgc starts", &client);

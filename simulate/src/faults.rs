@@ -75,6 +75,11 @@ impl Fault {
                     .filter(move |it| it.verb.as_str() == verb && is_ours(it));
                 server.deny(of)
             }
+            Self::NotFound(resource) => {
+                let of = Match::resource(resource);
+                let of = of.filter(|it| it.verb == Verb::Get && is_ours(it));
+                server.on(of).fail(404)
+            }
             Self::Lag(millis) => {
                 let rule = server.on_events(Match::any().filter(is_ours));
                 rule.delay(Duration::from_millis(millis))

@@ -4,7 +4,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`dice`] | every random choice |
-//! | [`story`], `seeds` | a cluster and all that is done to it, as a list; that of a seed |
+//! | [`story`], `seeds`, `plots` | a cluster and all that is done to it, as a list; that of a seed |
 //! | [`world`] | the truth: which sandboxes run, which addresses answer |
 //! | [`cni`], [`kubelet`], `mirrors` | whereabouts; the life of a pod; static pods |
 //! | [`cluster`], `owners`, `people` | machines; the owners of pods; the deeds of the story |
@@ -29,6 +29,7 @@ mod mirrors;
 pub mod oracle;
 mod owners;
 mod people;
+mod plots;
 mod resource_claims;
 mod seeds;
 pub mod shrink;

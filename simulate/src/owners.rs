@@ -38,7 +38,7 @@ impl World {
                     pod.owner == (number, index) && is_alive
                 };
                 match (&self.pods(is_there)[..], owner.kind) {
-                    ([], kind) if kind.names_return() && self.state().names_wait => {}
+                    ([], kind) if kind.names_return() && self.state().names_wait > self.now() => {}
                     ([], Kind::Job | Kind::Bare | Kind::Static)
                         if self.state().is_calm || self.percent(90) => {}
                     ([], _) => self.create(number, index, &owner),
@@ -75,7 +75,7 @@ impl World {
 
     fn use_names(&self, owners: &[Owner]) {
         self.tell("names return at a request", "");
-        self.state().names_wait = false;
+        self.state().names_wait = Duration::ZERO;
         let returning = |owner: &Owner| owner.kind.names_return() && owner.kind != Kind::Static;
         for (number, owner) in owners.iter().enumerate().filter(|it| returning(it.1)) {
             for index in 0..owner.pods {
@@ -92,7 +92,7 @@ impl World {
         let lag = Fault::Lag(1_800).begin(&self.server, 0);
         let made = self.pods(|pod| !pod.gone && !pod.has_run);
         let this = self.clone();
-        this.state().names_wait = true;
+        this.state().names_wait = Duration::MAX;
         tokio::spawn(async move {
             sleep(this.millis(1_000, 1_500)).await;
             for (uid, _) in made {
@@ -100,7 +100,7 @@ impl World {
             }
             sleep(Duration::from_secs(90)).await;
             lag.iter().for_each(testkit::Rule::remove);
-            this.state().names_wait = false;
+            this.state().names_wait = Duration::ZERO;
         });
     }
 

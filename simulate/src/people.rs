@@ -11,7 +11,7 @@ use crate::{
     cni::{Del, ORIP},
     resource_claims::claim_of,
     story::{Deed, Story},
-    world::{Machine, NS, Pod, World, rows},
+    world::{Machine, NS, Pod, Sandbox, World, rows},
 };
 
 /// No restoration of etcd loses fewer writes.
@@ -54,6 +54,7 @@ impl World {
             | Deed::Complete(number)
             | Deed::Plug(number)
             | Deed::Again(number, _)
+            | Deed::Brief(number)
             | Deed::Unplug(number) => {
                 if let Some((uid, pod)) = self.chosen(*number) {
                     self.to_pod(deed, uid, pod);
@@ -79,14 +80,24 @@ impl World {
                     it.kubelet = is_well;
                 });
             }
-            Deed::Fence(machine) => self.of_dead(*machine, "a node is fenced", |node| {
-                node["spec"]["taints"] = json!([fixtures::out_of_service_taint()]);
-            }),
+            Deed::Fence(machine, is_forgotten) => {
+                if *is_forgotten {
+                    self.tell("a taint is forgotten", format_args!("n{}", machine + 1));
+                }
+                self.state().machines[*machine].forgets = *is_forgotten;
+                self.of_dead(*machine, "a node is fenced", |node| {
+                    node["spec"]["taints"] = json!([fixtures::out_of_service_taint()]);
+                });
+            }
             Deed::DeclareEmpty(machine) => {
                 let now = (self.server.now() + Duration::from_secs(1)).to_string();
                 self.of_dead(*machine, "a node is declared empty", |node| {
                     node["metadata"]["annotations"]["ipgc.dev/no-sandboxes"] = now.into();
                 });
+            }
+            Deed::NoNames(time) => {
+                self.tell("no name is used again", format_args!("for {time:?}"));
+                self.state().names_wait = self.now() + *time;
             }
             Deed::Jump(machine, by) => self.jump(*machine, *by),
             Deed::Acknowledge => self.acknowledge(),
@@ -166,6 +177,9 @@ impl World {
             Deed::Again(_, time) => {
                 tokio::spawn(self.clone().again(uid, pod, *time));
             }
+            Deed::Brief(_) => {
+                tokio::spawn(self.clone().brief(uid, pod));
+            }
             _ => self.unplug(uid, &pod),
         }
     }
@@ -189,14 +203,37 @@ impl World {
         self.partition(machine, time);
         sleep(self.millis(500, 3_000)).await;
         self.remove(uid);
-        for _ in 0..60 {
-            sleep(Duration::from_secs(1)).await;
-            let is_next = |other: &Pod| other.name == pod.name && !other.gone && other.has_run;
-            if let Some((next, _)) = self.pods(is_next).first() {
-                self.tell("a successor is deleted", pod.podref());
-                return self.begin_delete(*next, &pod.name);
+        let has_run = |next: u64| self.pod(next).is_some_and(|it| it.has_run);
+        if let Some(next) = self.successor(uid, &pod, has_run).await {
+            self.tell("a successor is deleted", pod.podref());
+            self.begin_delete(next, &pod.name);
+        }
+    }
+
+    /// A pod ends, and its successor is gone before the watch shows it.
+    async fn brief(self, uid: u64, pod: Pod) {
+        self.begin_delete(uid, &pod.name);
+        let has_address = |next: u64| {
+            let is_its = |it: &Sandbox| it.uid == next && !it.addresses.is_empty();
+            self.state().sandboxes.iter().any(is_its)
+        };
+        if let Some(next) = self.successor(uid, &pod, has_address).await {
+            self.tell("a successor is deleted by force", pod.podref());
+            self.remove(next);
+        }
+    }
+
+    /// The next pod of this one's name, once it is so.
+    async fn successor(&self, uid: u64, pod: &Pod, is_so: impl Fn(u64) -> bool) -> Option<u64> {
+        for _ in 0..1_200 {
+            sleep(Duration::from_millis(50)).await;
+            let there = self.pods(|other| other.name == pod.name && !other.gone);
+            let mut next = there.iter().filter(|(next, _)| *next != uid);
+            if let Some((next, _)) = next.find(|(next, _)| is_so(*next)) {
+                return Some(*next);
             }
         }
+        None
     }
 
     /// Something of a machine does not work for so long.
@@ -375,11 +412,8 @@ impl World {
             }
             this.server.restore(backup);
             this.tell("etcd is restored", format_args!("from {time:?} ago"));
-            // The backup may have brought fences back (assumption 5).
-            let machines = 0..this.state().machines.len();
-            for machine in machines.filter(|machine| this.machine(*machine).power) {
-                this.take_fence_back(machine);
-            }
+            // The backup may have brought fences back.
+            this.take_fences_back();
             let mut again = Vec::new();
             {
                 let mut state = this.state();

@@ -7,6 +7,7 @@ use testkit::Garble;
 
 use crate::{
     dice::Dice,
+    plots::{blind, dangers, fenced, joins, plot, releases},
     story::{Deed, Fault, Immutable, Kind, Net, Owner, Step, Story},
 };
 
@@ -17,6 +18,7 @@ const PLAIN: Net = Net {
     ranges: &["10.1.0.0/28"],
     slices: &[],
     reserves: true,
+    spells_out: false,
     of_claims: false,
 };
 
@@ -47,6 +49,7 @@ const NETS: [Net; 6] = [
     Net {
         name: "six",
         ranges: &["fd00:6::/124"],
+        spells_out: true,
         ..PLAIN
     },
 ];
@@ -214,17 +217,13 @@ impl Story {
                     owner.nets[0] = net;
                 }
             }
-            // Longer than the wait of these rows when no node holds them.
-            let (begin, machine) = (
-                of_devices.millis(20_000, 80_000),
-                of_devices.below(self.machines),
-            );
-            let deed = Deed::Partition(machine, of_devices.seconds(900, 1_400));
-            self.steps.push(Step { at: begin, deed });
-            for pod in 0..6 {
-                let (at, deed) = (begin + of_devices.millis(0, 40_000), Deed::Force(pod));
-                self.steps.push(Step { at, deed });
-            }
+            let begin = of_devices.millis(20_000, 80_000);
+            fenced(of_devices, begin, self.machines, &mut self.steps);
+        }
+        let of_blind = &mut dice(8);
+        if of_blind.percent(20) {
+            let begin = of_blind.millis(40_000, 150_000);
+            blind(of_blind, begin, self.machines, &mut self.steps);
         }
         self.steps.sort_by_key(|step| step.at);
         spare_restorations(&mut self.steps);
@@ -233,15 +232,6 @@ impl Story {
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Puts deeds one after the other, at most so many milliseconds apart.
-fn in_turn(dice: &mut Dice, begin: Duration, most: u64, deeds: Vec<Deed>, steps: &mut Vec<Step>) {
-    let mut at = begin;
-    for deed in deeds {
-        steps.push(Step { at, deed });
-        at += dice.millis(200, most);
-    }
 }
 
 /// The networks of a pod, by their places.
@@ -268,7 +258,7 @@ impl Story {
                 step.deed,
                 Deed::Restart(_) | Deed::CrashAtWrite(..) | Deed::Fault(..)
             );
-            !is_ours && !matches!(step.deed, Deed::Restore(_))
+            !is_ours && !matches!(step.deed, Deed::Restore(_) | Deed::NoNames(_))
         });
         story
     }
@@ -321,7 +311,7 @@ fn deed(dice: &mut Dice, machines: usize, copies: usize, nets: usize) -> Deed {
         49..55 => Deed::Power(machine, dice.seconds(20, 400)),
         55..61 => Deed::Partition(machine, dice.seconds(20, 500)),
         61..64 => Deed::NoKubelet(machine, dice.seconds(20, 400)),
-        64..68 => Deed::Fence(machine),
+        64..68 => Deed::Fence(machine, false),
         68..70 => Deed::DeclareEmpty(machine),
         70..72 => Deed::RemoveNode(machine),
         72..77 => Deed::Restart(copy),
@@ -332,112 +322,10 @@ fn deed(dice: &mut Dice, machines: usize, copies: usize, nets: usize) -> Deed {
     }
 }
 
-/// Deeds that are dangerous one after the other: ipgc may not write while a name comes back and goes unseen, or while a
-/// machine falls silent.
-fn plot(dice: &mut Dice, begin: Duration, machines: usize, steps: &mut Vec<Step>) {
-    let (pod, machine) = (dice.below(1000), dice.below(machines));
-    let time = dice.seconds(30, 120);
-    let deeds = match dice.below(4) {
-        0 => vec![
-            Deed::Fault(Fault::Denied("patch", "ippools"), time),
-            Deed::Delete(pod),
-            Deed::Fault(Fault::Deaf("pods"), time),
-            Deed::Force(pod),
-            Deed::Force(pod),
-        ],
-        1 => vec![
-            Deed::Partition(machine, dice.seconds(60, 400)),
-            Deed::Force(pod),
-            Deed::Force(pod + 1),
-            Deed::Restart(0),
-        ],
-        2 => vec![
-            Deed::Crash(pod),
-            Deed::Delete(pod),
-            Deed::Crash(pod + 1),
-            Deed::Force(pod + 1),
-        ],
-        _ => vec![
-            Deed::Fault(Fault::Hangs(90), time),
-            Deed::Delete(pod),
-            Deed::EndWatches,
-            Deed::Force(pod),
-            Deed::Compact,
-            Deed::Force(pod),
-        ],
-    };
-    in_turn(dice, begin, 12_000, deeds, steps);
-}
-
-/// Each is the only thing that shows one guard: an earlier incarnation that still answers; pods that were born and deleted by
-/// force while no watch showed anything, for longer than W.
-fn dangers(dice: &mut Dice, begin: Duration, steps: &mut Vec<Step>) {
-    let pod = dice.below(1000);
-    if dice.percent(35) {
-        let deed = Deed::Again(pod, dice.seconds(200, 500));
-        steps.push(Step { at: begin, deed });
-        return;
-    }
-    let gap = dice.seconds(400, 900);
-    let fault = Deed::Fault(Fault::Down("pods"), gap);
-    let mut put = |at: Duration, deed| steps.push(Step { at, deed });
-    put(begin, fault);
-    put(begin, Deed::EndWatches);
-    for number in 0..6 {
-        put(begin + dice.millis(1_000, 8_000), Deed::Force(pod + number));
-    }
-    // The next watch has to list the pods, and finds nothing of those that were born and deleted in between.
-    put(
-        (begin + gap).saturating_sub(Duration::from_millis(100)),
-        Deed::Compact,
-    );
-    for number in 0..6 {
-        let rest = dice.millis(200, 8_000);
-        put(
-            (begin + gap).saturating_sub(rest),
-            Deed::Force(pod + number),
-        );
-    }
-}
-
 /// So many seconds a clock jumps.
 fn by(dice: &mut Dice) -> i64 {
     let size = dice.one(&[30, 120, 600, 3_600, 21_600]);
     if dice.percent(50) { size } else { -size }
-}
-
-/// A machine loses its power and its pods are deleted, or only that; then somebody frees what is left.
-fn releases(dice: &mut Dice, begin: Duration, machines: usize, steps: &mut Vec<Step>) {
-    let (pod, machine) = (dice.below(1000), dice.below(machines));
-    let mut deeds = vec![Deed::Force(pod), Deed::Force(pod + 1), Deed::Force(pod + 2)];
-    if dice.percent(60) {
-        deeds.insert(0, Deed::Power(machine, dice.seconds(100, 600)));
-    }
-    for _ in 0..2 + dice.below(3) {
-        deeds.push(Deed::Release(dice.below(1000)));
-    }
-    in_turn(dice, begin, 60_000, deeds, steps);
-}
-
-/// A node leaves its slices, and joins again, perhaps after another one.
-fn joins(dice: &mut Dice, begin: Duration, net: usize, machines: usize, steps: &mut Vec<Step>) {
-    let (pod, machine) = (dice.below(1000), dice.below(machines));
-    let deeds = [
-        Deed::Force(pod),
-        Deed::Power(machine, dice.seconds(60, 200)),
-        Deed::Power((machine + 1) % machines, dice.seconds(40, 200)),
-        Deed::RemoveNode(machine),
-        Deed::RemoveNode((machine + 1) % machines),
-        Deed::Force(pod + 1),
-        Deed::RemoveDefinition(net, dice.seconds(5, 200)),
-    ];
-    let mut at = begin;
-    for deed in deeds {
-        if dice.percent(60) {
-            steps.push(Step { at, deed });
-        }
-        at += dice.millis(200, 30_000);
-    }
 }
 
 fn fault(dice: &mut Dice, copy: usize) -> Fault {

@@ -70,6 +70,8 @@ pub struct Net {
     pub slices: &'static [&'static str],
     /// Whether addresses are reserved across ranges.
     pub reserves: bool,
+    /// Whether the names of reservations spell all digits of an IPv6 address.
+    pub spells_out: bool,
     /// Whether it is a device of a ResourceClaim.
     pub of_claims: bool,
 }
@@ -161,6 +163,8 @@ pub enum Deed {
     /// A pod gets one more network, its machine is cut off for so long, and it is deleted by force. Once it runs elsewhere
     /// under its name, without that network, somebody deletes it again.
     Again(usize, Duration),
+    /// Somebody deletes a pod, and its successor of the same name by force as soon as that has an address.
+    Brief(usize),
     /// A network of a pod that runs is taken away.
     Unplug(usize),
     /// Somebody deletes all pods of a machine.
@@ -179,12 +183,14 @@ pub enum Deed {
     Partition(usize, Duration),
     /// The kubelet of a machine is stopped for so long, and its sandboxes answer on.
     NoKubelet(usize, Duration),
-    /// Somebody taints the node of a machine without power out of service.
-    Fence(usize),
+    /// Somebody taints the node of a machine without power out of service, and perhaps forgets that when it is booted.
+    Fence(usize, bool),
     /// Somebody states that a machine without power runs no sandboxes.
     DeclareEmpty(usize),
     /// Somebody removes the node of a machine without power.
     RemoveNode(usize),
+    /// No owner uses a name again for so long.
+    NoNames(Duration),
     /// Somebody runs `ipgc release --force` for one address, if nothing answers on it.
     Release(usize),
     /// The clock of a machine jumps by so many seconds, or that of ipgc.
@@ -222,6 +228,8 @@ pub enum Fault {
     Slow(u64),
     /// A right is lost: on these objects, by this verb.
     Denied(&'static str, &'static str),
+    /// Something before the server answers 404 when one of these objects is read.
+    NotFound(&'static str),
     /// Events of all watches come so many milliseconds late.
     Lag(u64),
     /// The watch of these objects is deaf.
@@ -246,6 +254,7 @@ impl Fault {
             Self::Late(..) => "done late".to_owned(),
             Self::Slow(_) => "slow answers".to_owned(),
             Self::Denied(verb, resource) => format!("{verb} of {resource} forbidden"),
+            Self::NotFound(resource) => format!("404 for each of {resource}"),
             Self::Lag(_) => "watches lag".to_owned(),
             Self::Deaf(resource) => format!("deaf watch of {resource}"),
             Self::Down(resource) => format!("no watch of {resource}"),

@@ -65,8 +65,8 @@ pub struct State {
     pub trace: Option<Vec<(Duration, String)>>,
     /// Whether all is well: no DEL is lost, and no machine migrates.
     pub is_calm: bool,
-    /// Whether names of pods that are gone are not used again yet.
-    pub names_wait: bool,
+    /// Until then, names of gone pods are not used again.
+    pub names_wait: Duration,
     /// So many of a hundred ADDs pause for long between their look at a pool and their write.
     pub long_looks: usize,
     next: u64,
@@ -89,6 +89,8 @@ pub struct Machine {
     pub boot: u64,
     /// How many seconds its clock is ahead of the API server's.
     pub ahead: i64,
+    /// Whether its fence is not taken back when it is booted.
+    pub forgets: bool,
 }
 
 impl Machine {
@@ -223,7 +225,7 @@ impl World {
             counts: BTreeMap::new(),
             trace: trace.then(Vec::new),
             is_calm: false,
-            names_wait: story.returns.is_some(),
+            names_wait: story.returns.map_or(Duration::ZERO, |_| Duration::MAX),
             long_looks,
             next: 1,
         };

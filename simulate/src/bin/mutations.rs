@@ -11,10 +11,11 @@ use std::{
 };
 
 /// The guards, and how each is left out: its name, a file, a text that stands there once, and the text that takes its place.
-/// Some guards take several such edits.
+/// A line of two names leaves out a guard and the one that stands behind it.
 const GUARDS: &str = include_str!("../../guards.txt");
 
 /// An edit that leaves out a guard, with those of the same guard beside it.
+#[derive(Clone)]
 struct Edit {
     guard: &'static str,
     file: &'static str,
@@ -27,19 +28,25 @@ fn edits() -> Vec<Edit> {
         let lines = block.lines().filter_map(|line| line.strip_prefix(sign));
         lines.collect::<Vec<_>>().join("\n")
     };
-    let blocks = GUARDS.split("\n\n");
-    let read = |block: &'static str| {
-        let (guard, rest) = block.split_once('\n')?;
-        let (file, rest) = rest.split_once('\n')?;
-        let (from, to) = (text(rest, "- "), text(rest, "+ "));
-        Some(Edit {
-            guard,
-            file,
-            from,
-            to,
-        })
-    };
-    blocks.filter_map(read).collect()
+    let mut all = Vec::<Edit>::new();
+    for guard in GUARDS.trim_end().split("\n\n") {
+        if let Some((guard, rest)) = guard.split_once('\n') {
+            let (file, edit) = rest.split_once('\n').unwrap_or_default();
+            let (from, to) = (text(edit, "- "), text(edit, "+ "));
+            all.push(Edit {
+                guard,
+                file,
+                from,
+                to,
+            });
+        } else {
+            let both = guard.split(" && ");
+            let both = both.flat_map(|name| all.iter().filter(move |it| it.guard == name));
+            let both: Vec<_> = both.cloned().collect();
+            all.extend(both.into_iter().map(|it| Edit { guard, ..it }));
+        }
+    }
+    all
 }
 
 /// Leaves out one guard after the other, and plays until a seed shows it, or a pod that comes back at a request
@@ -162,6 +169,8 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let all = edits();
         assert!(all.len() > 25, "{}", all.len());
+        let of_both = all.iter().filter(|it| it.guard.contains(" && "));
+        assert_eq!(of_both.count(), 6);
         for Edit {
             guard, file, from, ..
         } in all
