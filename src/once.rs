@@ -34,8 +34,8 @@ pub struct Summary {
     pub reservations: u64,
     /// Pods with addresses or reservations that may not be freed yet. A pod with rows in two pools counts twice.
     pub waiting: usize,
-    /// Those of these pods whose reservations are marked. The next run deletes the reservations.
-    pub marked: usize,
+    /// Those of these pods whose addresses or reservations are half done: asked to go, or marked. The next run goes on.
+    pub begun: usize,
     /// Addresses and reservations that should have been freed, and could not be removed.
     pub failed: u64,
 }
@@ -106,12 +106,9 @@ impl fmt::Display for Summary {
                 "{count} pods have addresses that may not go yet: ipgc audit tells what each waits for"
             )?;
         }
-        if self.marked > 0 {
-            let count = self.marked;
-            writeln!(
-                f,
-                "{count} of them have reservations that are marked: run it again"
-            )?;
+        if self.begun > 0 {
+            let count = self.begun;
+            writeln!(f, "{count} of them are half done: run it again")?;
         }
         Ok(())
     }
@@ -155,7 +152,7 @@ pub async fn once(
         } else {
             outlook.waiting
         },
-        marked: outlook.begun,
+        begun: outlook.begun,
         failed: counters.frees_refused.get()
             + counters.claims_forbidden.get()
             + counters.retries_exhausted.get()

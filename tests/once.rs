@@ -60,7 +60,7 @@ async fn what_was_begun_in_time_is_ended() {
     let (summary, took) = run(&server, seldom(), wait).await;
     let summary = summary.unwrap();
     assert_eq!(rows(&server, POOL), ["2"]);
-    assert_eq!((summary.reservations, summary.marked), (1, 0), "{summary}");
+    assert_eq!((summary.reservations, summary.begun), (1, 0), "{summary}");
     assert!(summary.is_clear());
     assert!(took > wait.as_secs(), "{took} s");
 }
@@ -222,7 +222,7 @@ async fn nothing_is_begun_after_the_wait() {
     let (server, _beat) = late(90);
     let (summary, _) = run(&server, seldom(), Duration::from_secs(W + 30)).await;
     let summary = summary.unwrap();
-    assert_eq!(summary.marked, 0, "{summary}");
+    assert_eq!(summary.begun, 0, "{summary}");
     assert_eq!(rows(&server, POOL), ["2", "3"]);
     assert!(!summary.is_clear(), "{summary}");
 }
@@ -259,7 +259,7 @@ async fn a_row_that_was_not_removed_leaves_no_mark() {
     let (summary, took) = run(&server, seldom(), wait).await;
     let summary = summary.unwrap();
     assert_eq!(rows(&server, POOL), ["1", "2"]);
-    assert_eq!((summary.waiting, summary.marked), (1, 0), "{summary}");
+    assert_eq!((summary.waiting, summary.begun), (1, 0), "{summary}");
     assert!(took < wait.as_secs() + 70, "{took} s");
 }
 
@@ -271,6 +271,6 @@ async fn no_reservation_alone_is_marked_after_the_wait() {
     let (summary, _) = run(&server, seldom(), Duration::from_secs(275 + W + 50)).await;
     let summary = summary.unwrap();
     assert_eq!(rows(&server, POOL), ["2"], "begun in time");
-    assert_eq!((summary.waiting, summary.marked), (1, 0), "{summary}");
+    assert_eq!((summary.waiting, summary.begun), (1, 0), "{summary}");
     assert_eq!(podref(&server, "10.0.0.9"), "default/alive");
 }
