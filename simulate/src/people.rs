@@ -42,6 +42,10 @@ impl World {
     }
 
     pub(crate) fn begin_delete(&self, uid: u64, name: &str) {
+        // Another deed of the same moment may have removed it.
+        if self.pod(uid).is_none_or(|pod| pod.gone) {
+            return;
+        }
         self.api.begin_delete(NS, name);
         self.set(uid, |pod| pod.deleting = true);
     }
