@@ -35,21 +35,6 @@ impl World {
         Some(there.swap_remove(chosen))
     }
 
-    pub(crate) fn set(&self, uid: u64, change: impl FnOnce(&mut Pod)) {
-        if let Some(pod) = self.state().pods.get_mut(&uid) {
-            change(pod);
-        }
-    }
-
-    pub(crate) fn begin_delete(&self, uid: u64, name: &str) {
-        // Another deed of the same moment may have removed it.
-        if self.pod(uid).is_none_or(|pod| pod.gone) {
-            return;
-        }
-        self.api.begin_delete(NS, name);
-        self.set(uid, |pod| pod.deleting = true);
-    }
-
     fn deed(&self, deed: &Deed) {
         match deed {
             Deed::Delete(number)

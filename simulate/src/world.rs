@@ -331,6 +331,21 @@ impl World {
         pods.map(|(uid, pod)| (*uid, pod.clone())).collect()
     }
 
+    /// Changes what is known of a pod, if it is known.
+    pub(crate) fn set(&self, uid: u64, change: impl FnOnce(&mut Pod)) {
+        if let Some(pod) = self.state().pods.get_mut(&uid) {
+            change(pod);
+        }
+    }
+
+    /// Deletes a pod gracefully, unless another deed of the same moment removed it.
+    pub(crate) fn begin_delete(&self, uid: u64, name: &str) {
+        if self.pod(uid).is_some_and(|pod| !pod.gone) {
+            self.api.begin_delete(NS, name);
+            self.set(uid, |pod| pod.deleting = true);
+        }
+    }
+
     /// Something happens after a while.
     pub(crate) fn after(&self, time: Duration, happens: impl FnOnce(Self) + Send + 'static) {
         let this = self.clone();
