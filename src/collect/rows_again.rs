@@ -89,9 +89,12 @@ pub async fn read_rows_again(
                     continue;
                 }
             };
-            let exempt = addresses.iter().filter(|address| pool.exempts(**address));
-            let exempt = exempt.map(|address| (pool.key().namespace.clone(), *address));
-            found.exempt.extend(exempt);
+            // Few pools have exemptions, and there may be many addresses.
+            if pool.has_exemptions() {
+                let exempt = addresses.iter().filter(|address| pool.exempts(**address));
+                let exempt = exempt.map(|address| (pool.key().namespace.clone(), *address));
+                found.exempt.extend(exempt);
+            }
             let networks = context.networks_of(&pool);
             for row in pool.rows() {
                 // Also of a row that says nothing else.
