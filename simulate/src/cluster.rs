@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::fixtures;
 use tokio::time::sleep;
 
 use crate::{
     story::Net,
-    world::{NS, World},
+    world::{NS, World, is_ready},
 };
 
 /// A node whose Lease is not renewed for so long is not ready: `--node-monitor-grace-period`.
@@ -24,7 +24,7 @@ impl World {
         }
         let machines = self.state().machines.len();
         for machine in 0..machines {
-            self.register(machine);
+            self.register(machine, None);
         }
     }
 
@@ -50,9 +50,8 @@ impl World {
     }
 
     /// The kubelet of a machine makes its node, or tells of its boot.
-    fn register(&self, machine: usize) {
+    fn register(&self, machine: usize, node: Option<Value>) {
         let it = self.machine(machine);
-        let node = self.server.get("nodes", "", &it.name);
         if node.is_none() {
             self.server.put(fixtures::node(&it.name, true));
         }
@@ -80,10 +79,11 @@ impl World {
             let pause = Duration::from_secs(10);
             sleep(pause).await;
             let it = self.machine(machine);
-            let ready = self.is_ready(&it.name);
+            let node = self.node(&it.name);
+            let ready = node.as_ref().map(is_ready);
             if it.is_at_work() {
                 silent = Duration::ZERO;
-                self.register(machine);
+                self.register(machine, node);
                 if ready == Some(false) {
                     self.api.set_ready(&it.name, true);
                     self.tell("a node is ready again", &it.name);
@@ -135,7 +135,7 @@ impl World {
             self.take_fence_back(machine);
         }
         if self.machine(machine).connected {
-            self.register(machine);
+            self.register(machine, self.node(&it.name));
         }
         for (uid, _) in self.pods(|pod| pod.machine == machine) {
             self.begin_life(uid);

@@ -66,8 +66,11 @@ pub struct Outcome {
     pub trace: Vec<(Duration, String)>,
 }
 
-/// Each time that something is left after so many looks, machines are booted anew.
-const REBOOT: u32 = 3;
+/// In the end no wait but that of a leftover is longer. Then it is looked more often whether anything is left.
+const FIRST_LOOK: Duration = Duration::from_secs(300);
+const LOOK: Duration = Duration::from_secs(100);
+/// As long as something is left, all machines are booted anew after this time, again and again.
+const REBOOT: Duration = Duration::from_secs(900);
 
 /// Plays a story to its end.
 ///
@@ -144,14 +147,14 @@ async fn run(story: &Story, trace: bool) -> Outcome {
         let reservations = if is_mended { 0 } else { world.reservations() };
         reservations * story.nets.len() as u64
     };
-    let mut looks = 1..;
+    let (mut look, mut reboot) = (FIRST_LOOK, Instant::now() + REBOOT);
     while Instant::now() < end {
-        // No wait but that of a leftover is longer.
-        let look = Instant::now() + Duration::from_secs(300);
-        copies.look_after_until(look).await;
+        copies.look_after_until(Instant::now() + look).await;
+        look = LOOK;
         // Rows of ends that may outlast W go with what ran on their machines.
-        if looks.next().is_some_and(|number| number % REBOOT == 0) {
+        if Instant::now() >= reboot {
             world.boot_all();
+            reboot += REBOOT;
         }
         world.delete_foreign_reservations();
         (left, kept) = world.left_over(&policy, !is_mended).await;

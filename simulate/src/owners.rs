@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use crate::{
     faults::is_work,
     story::{Fault, Kind, Owner, Returns},
-    world::{NS, Pod, World},
+    world::{NS, Pod, World, is_ready},
 };
 
 impl World {
@@ -115,7 +115,7 @@ impl World {
         let mut ready = Vec::new();
         for (machine, it) in machines.iter().enumerate() {
             let may_be_its = owner.kind != Kind::Static || machine == index;
-            if may_be_its && it.is_at_work() && self.is_ready(&it.name) == Some(true) {
+            if may_be_its && it.is_at_work() && self.node(&it.name).as_ref().is_some_and(is_ready) {
                 ready.push(machine);
             }
         }

@@ -371,11 +371,15 @@ impl World {
         }
     }
 
-    /// Whether the node of a machine is there, and ready.
-    pub fn is_ready(&self, name: &str) -> Option<bool> {
-        let node = self.server.get("nodes", "", name)?;
-        Some(node["status"]["conditions"][0]["status"] == "True")
+    /// The node of a machine, if it is there.
+    pub(crate) fn node(&self, name: &str) -> Option<Value> {
+        self.server.get("nodes", "", name)
     }
+}
+
+/// Whether a node is ready.
+pub(crate) fn is_ready(node: &Value) -> bool {
+    node["status"]["conditions"][0]["status"] == "True"
 }
 
 /// The rows of a pool.

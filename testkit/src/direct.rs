@@ -37,8 +37,7 @@ pub(crate) fn put(inner: &Inner, mut object: Value) -> (Arc<Object>, TypeMeta) {
         }
         other => other,
     };
-    let old = old.map(|old| old.to_value(&type_meta));
-    fill_metadata(&mut object, old.as_ref(), store, inner);
+    fill_metadata(&mut object, old.as_deref(), store, inner);
     let stored = store.put(table, key, &nobody(), |revision| {
         Object::new(resource, &object, revision)
     });
@@ -46,16 +45,14 @@ pub(crate) fn put(inner: &Inner, mut object: Value) -> (Arc<Object>, TypeMeta) {
 }
 
 /// Gives an object the system fields it lacks, from its predecessor or new.
-fn fill_metadata(object: &mut Value, old: Option<&Value>, store: &mut Store, inner: &Inner) {
+fn fill_metadata(object: &mut Value, old: Option<&Object>, store: &mut Store, inner: &Inner) {
     let metadata = &mut object["metadata"];
-    for field in ["uid", "creationTimestamp"] {
-        if metadata[field].is_null() {
-            metadata[field] = match old {
-                Some(old) => old["metadata"][field].clone(),
-                None if field == "uid" => json!(store.next_uid()),
-                None => json!(inner.clock.seconds_text(0)),
-            };
-        }
+    if metadata["uid"].is_null() {
+        metadata["uid"] = old.map_or_else(|| json!(store.next_uid()), |old| json!(old.uid));
+    }
+    if metadata["creationTimestamp"].is_null() {
+        let now = || json!(inner.clock.seconds_text(0));
+        metadata["creationTimestamp"] = old.map_or_else(now, |old| json!(old.created));
     }
 }
 

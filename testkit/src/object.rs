@@ -40,6 +40,8 @@ pub(crate) struct Object {
     /// The revision that wrote this version; its resourceVersion.
     pub(crate) revision: u64,
     pub(crate) uid: Box<str>,
+    /// Its creationTimestamp.
+    pub(crate) created: Box<str>,
     /// Members of `metadata` and the rest, each preceded by a comma: `,"name":"a"},"spec":{}`.
     text: Bytes,
     /// Where the metadata ends in `text`, its closing brace included.
@@ -77,13 +79,14 @@ impl Object {
             .iter()
             .map(|label| field_value(value, label).into())
             .collect();
+        let of_metadata = |field: &str| {
+            let value = metadata.and_then(|metadata| metadata.get(field));
+            value.and_then(Value::as_str).unwrap_or("").into()
+        };
         Self {
             revision,
-            uid: metadata
-                .and_then(|metadata| metadata.get("uid"))
-                .and_then(Value::as_str)
-                .unwrap_or("")
-                .into(),
+            uid: of_metadata("uid"),
+            created: of_metadata("creationTimestamp"),
             // Without the spare room of a growing vector: there may be very many objects.
             text: Bytes::from(text.into_boxed_slice()),
             metadata_end,
