@@ -177,7 +177,16 @@ impl Subject<'_> {
             |node: &&str| facts.nodes.standing(node, since, self.now) == Standing::Silent;
         let (silent, others): (Vec<_>, Vec<_>) = facts.nodes.names().partition(is_silent);
         let others = others.into_iter();
-        let others = others.map(|node| claim.of_node(node, since, wait));
+        let others = others.map(|node| {
+            let own = claim.of_node(node, since, wait);
+            // The row does not tell which pod used the claim. It may be the one that outlasts W.
+            let is_held = own.grade == Grade::Witnessed && facts.nodes.has_outlasting(node);
+            if is_held {
+                claim.endless(own, node, since, wait)
+            } else {
+                own
+            }
+        });
         let mut all = others.fold(claim.of_deleted(), Clearance::and);
         if !silent.is_empty() {
             all = all.and(claim.held_by(&silent, since, wait));
@@ -250,7 +259,7 @@ impl Subject<'_> {
             ..self.facts.clone()
         };
         let facts = &facts;
-        Subject { facts, ..*self }.of_end(end, true, Duration::ZERO)
+        Subject { facts, ..*self }.of_end(end, end.settled, true, Duration::ZERO)
     }
 
     fn first_seen(&self) -> Moment {
@@ -301,7 +310,10 @@ impl Subject<'_> {
             // A later incarnation may have taken the row over without reporting it. So its settled end proves nothing
             // here. An earlier one may still run in its own sandbox. So its own end counts.
             let answers = answering.is_some_and(|answering| i <= answering);
-            self.of_end(end, answers, least)
+            // The incarnation that answers took the row over from those before it.
+            let is_taken_over = answering.is_some_and(|answering| i < answering);
+            let settled = end.settled && (is_taken_over || !self.may_be_second(end));
+            self.of_end(end, settled, answers, least)
         });
         let own = own.reduce(Clearance::and);
         // Later incarnations may have it too.
@@ -359,11 +371,11 @@ impl Subject<'_> {
         (!unseen.is_over(self.now)).then_some(unseen)
     }
 
-    fn of_end(&self, end: &Ended, answers: bool, least: Duration) -> Clearance {
+    fn of_end(&self, end: &Ended, settled: bool, answers: bool, least: Duration) -> Clearance {
         let mut wait = self.wait_of(end.last.termination_grace).max(least);
         if end.last.mirror {
             wait = wait.max(self.policy.leftover_grace);
-        } else if end.settled && least.is_zero() {
+        } else if settled && least.is_zero() {
             return if answers {
                 let free_at = end.at + self.policy.cooldown;
                 Clearance::new(Grade::Settled, Wait::Until(free_at))
@@ -376,6 +388,14 @@ impl Subject<'_> {
             // It may have been scheduled unseen, anywhere: see `of_unseen`.
             None => Clearance::new(Grade::Witnessed, Wait::Until(end.at + wait)),
         }
+    }
+
+    /// Whether the row may be that of a second sandbox whose set-up was cut off: the kubelet does not know such a one, and
+    /// ends the pod all the same.
+    fn may_be_second(&self, end: &Ended) -> bool {
+        let lag = self.policy.cooldown;
+        let is_of_boot = |node: &str| self.facts.nodes.booted_soon_after(node, end.at, lag);
+        end.is_new_sandbox(self.row) || end.last.node.as_deref().is_some_and(is_of_boot)
     }
 
     /// The clearance for a sandbox on `node` whose kubelet may still run its DELs, or has not begun them.
@@ -392,8 +412,13 @@ impl Subject<'_> {
         if let Some(seen) = self.facts.nodes.rebooted_after(node, end.at) {
             return self.of_node(node, seen, wait);
         }
+        self.endless(clearance, node, end.at, wait)
+    }
+
+    /// The clearance where the sandbox may not be stopped for long, though the kubelet of `node` is at work.
+    fn endless(&self, clearance: Clearance, node: &str, end: Moment, wait: Duration) -> Clearance {
         let endless = clearance.wait.moment();
-        let mut held = self.held_by(&[node], end.at, wait).and(clearance);
+        let mut held = self.held_by(&[node], end, wait).and(clearance);
         held.endless = endless;
         held
     }

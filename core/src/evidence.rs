@@ -324,19 +324,17 @@ impl Ended {
         status.dels(request) + usize::from(first)
     }
 
-    /// Whether its kubelet may not come to stop its sandbox for long, though it is at work: it did not before, or it is
-    /// starting a container. It breaks off neither the pull of an image nor a postStart hook.
+    /// Whether its kubelet may not come to stop its sandbox for long, though it is at work: see [`PodState::may_outlast`].
     pub fn may_outlast(&self) -> bool {
-        let PodState {
-            containers,
-            restarts,
-            ..
-        } = &self.last;
-        let mut states = containers.iter().map(|container| container.state);
-        let is_starting = *restarts
-            || containers.is_empty()
-            || states.any(|state| state == ContainerState::Waiting);
-        (self.stuck || is_starting) && !self.last.kubelet_ended_it()
+        self.last.may_outlast(self.stuck)
+    }
+
+    /// Whether the row is that of a sandbox which none of its rows was seen with while it lived: its kubelet set that up
+    /// late, and may have been cut off.
+    pub fn is_new_sandbox(&self, row: &RowContent) -> bool {
+        let row = IdTag::of(&row.sandbox);
+        let mut known = self.sandboxes.tags().peekable();
+        known.peek().is_some() && row.is_some_and(|row| !known.any(|tag| tag == row))
     }
 
     /// Whether the `later` end of another pod of the same name makes this one needless: neither pod had a container or

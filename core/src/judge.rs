@@ -242,7 +242,7 @@ fn others_of<'a>(
     others: &'a [Other],
     scope: &'a Scope<'a>,
 ) -> impl Iterator<Item = &'a Other> {
-    // The cluster's own network is on the first interface of each pod.
+    // The cluster's own network, which has no definition, is on the first interface of each pod.
     let is_first = row
         .interface
         .as_deref()
@@ -251,7 +251,9 @@ fn others_of<'a>(
         let mut entries = other.pod.status.entries();
         let reports = entries.any(|entry| {
             entry.addresses.contains(&row.address)
-                && (is_first || entry.interface != FIRST_INTERFACE)
+                && (is_first
+                    || entry.interface != FIRST_INTERFACE
+                    || scope.definitions.contains_key(entry.network))
                 && scope.may_name(entry, row.address)
         });
         other.pod.podref != row.podref && (other.has_id || reports)

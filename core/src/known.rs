@@ -15,7 +15,7 @@ use crate::{
     definitions::{Definitions, Networks, Scope, networks_of},
     evidence::{Ended, Policy},
     names::KnownNetworks,
-    node::{Nodes, Standing},
+    node::{NodeState, Nodes, Standing},
     pod::PodState,
     podref::PodRef,
     pods::{Live, Others, PodIndex},
@@ -358,6 +358,20 @@ impl Evidence {
         Some(self.listed(seen))
     }
 
+    /// Takes in the state of a node, `None` where it does not exist: as the watch tells it, or where `is_read` a read. If the
+    /// machine was booted anew, of each of its pods it has to be seen anew whether the sandbox is up.
+    pub fn note_node(&mut self, name: &str, state: Option<NodeState>, is_read: bool, now: Moment) {
+        let booted = self.nodes.booted(name);
+        match state {
+            state if is_read => self.nodes.note_read(name, state, now),
+            Some(state) => self.nodes.apply(name, state, now),
+            None => self.nodes.remove(name, now),
+        }
+        if self.nodes.booted(name) != booted {
+            self.pods.note_boot(name);
+        }
+    }
+
     /// Takes in a state of a pod that exists: see [`PodIndex::apply`].
     pub fn apply_pod(
         &mut self,
@@ -366,20 +380,16 @@ impl Evidence {
         now: Moment,
     ) -> Option<Arc<Ended>> {
         let before = self.pods.live(state.podref.as_str()).map(|it| &it.state);
-        let replaced = before.filter(|it| it.uid != state.uid);
-        if replaced.is_some_and(|last| self.is_stuck(last, policy, now)) {
-            self.pods.note_stuck(&state.podref);
+        if let Some(last) = before.filter(|it| it.uid != state.uid).cloned() {
+            self.note_end(&last, policy, now);
         }
         self.pods.apply(state, now)
     }
 
     /// A list of pods came to its end: see [`PodIndex::end_list`].
     pub fn end_pod_list(&mut self, policy: &Policy, now: Moment) -> Vec<Arc<Ended>> {
-        let missing = self.pods.unseen();
-        let stuck = missing.filter(|last| self.is_stuck(last, policy, now));
-        let stuck: Vec<_> = stuck.map(|last| last.podref.clone()).collect();
-        for podref in stuck {
-            self.pods.note_stuck(&podref);
+        for last in self.pods.unseen().cloned().collect::<Vec<_>>() {
+            self.note_end(&last, policy, now);
         }
         self.pods.end_list(now)
     }
@@ -391,10 +401,28 @@ impl Evidence {
         policy: &Policy,
         now: Moment,
     ) -> Option<Arc<Ended>> {
-        if self.is_stuck(&last, policy, now) {
+        self.note_end(&last, policy, now);
+        self.pods.delete(last, now)
+    }
+
+    /// Notes whether the sandbox of a pod that ends now, by its last state, may outlast W.
+    fn note_end(&mut self, last: &PodState, policy: &Policy, now: Moment) {
+        let stuck = self.is_stuck(last, policy, now);
+        if stuck {
             self.pods.note_stuck(&last.podref);
         }
-        self.pods.delete(last, now)
+        if let Some(node) = last.node.as_ref().filter(|_| last.has_resource_claims) {
+            let live = self.pods.live(last.podref.as_str());
+            let live = live.filter(|live| live.state.uid == last.uid && last.deleting);
+            let restarts = live.map_or(last.restarts, |live| live.state.restarts);
+            let last = PodState {
+                restarts,
+                ..last.clone()
+            };
+            if last.may_outlast(stuck) {
+                self.nodes.note_outlasting(node, now);
+            }
+        }
     }
 
     /// Whether its kubelet was at work for the time that it needs since the pod was being deleted, and did not end it: W

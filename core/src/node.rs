@@ -102,6 +102,10 @@ pub struct Node {
     suspect: Option<Suspect>,
     /// When its kubelet was at work last before the node was not ready, or gone, as far as is known.
     worked: Option<Moment>,
+    /// When another boot was told last.
+    booted: Option<Moment>,
+    /// When the last pod with a ResourceClaim ended here whose sandbox may outlast W.
+    outlasting: Option<Moment>,
 }
 
 /// The observations of a kubelet's Lease.
@@ -203,6 +207,8 @@ impl Node {
             reboot: None,
             suspect: None,
             worked: None,
+            booted: None,
+            outlasting: None,
         }
     }
 
@@ -213,6 +219,7 @@ impl Node {
             return;
         };
         let known = self.boot.replace(told.clone());
+        self.booted = known.is_some().then_some(now);
         let after = self.still_booted.take();
         if known.is_some_and(|known| known.machine == told.machine)
             && let Some(after) = after

@@ -113,6 +113,8 @@ pub struct PodState {
     pub restarts: bool,
     /// The ids of its containers, those that run and those that ran last, init and ephemeral ones included.
     pub container_ids: Box<[IdTag]>,
+    /// Whether `spec.resourceClaims` names some.
+    pub has_resource_claims: bool,
     /// The latest of its creation, its deletionTimestamp and the ends of its containers. An audit tells by it whether a
     /// state is old; no rule judges by it, since the clocks of others differ.
     pub since: Option<Timestamp>,
@@ -125,6 +127,16 @@ impl PodState {
         let is_elsewhere = self.node.as_deref().is_some_and(|own| own != node);
         let has_it = || self.status.has_address(address);
         is_elsewhere && (has_it() || !self.status.is_complete_for(&self.request))
+    }
+
+    /// Whether its kubelet may not come to stop its sandbox for long, though it is at work: it is `stuck`, or starting a
+    /// container. It breaks off neither the pull of an image nor a postStart hook.
+    pub fn may_outlast(&self, stuck: bool) -> bool {
+        let mut states = self.containers.iter().map(|container| container.state);
+        let is_starting = self.restarts
+            || self.containers.is_empty()
+            || states.any(|state| state == ContainerState::Waiting);
+        (stuck || is_starting) && !self.kubelet_ended_it()
     }
 
     /// Whether it is in phase Running, and nobody deleted it.

@@ -165,6 +165,15 @@ impl PodIndex {
         }
     }
 
+    /// The machine of this node was booted anew: see [`Trail::gap`](crate::evidence::Trail::gap).
+    pub fn note_boot(&mut self, node: &str) {
+        for live in self.live.values_mut() {
+            if live.state.node.as_deref() == Some(node) {
+                live.trail.gap();
+            }
+        }
+    }
+
     /// Takes in the last state of a deleted pod. Returns the incarnation unless it could have no
     /// rows or its end is known already.
     pub fn delete(&mut self, last: PodState, now: Moment) -> Option<Arc<Ended>> {

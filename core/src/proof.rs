@@ -68,6 +68,25 @@ pub fn of_owner(row: &RowContent, claims: &KnownResourceClaims, pod: Presence) -
     }
 }
 
+/// The podref that DRANET 1.4 writes for all ResourceClaims.
+pub const OF_RESOURCE_CLAIMS: &str = "default/pod-whereabouts";
+
+/// The presence of the owner of a reservation of `address` without a row, whose pod is `pod`. One of ResourceClaims has an
+/// owner as long as one of them reports the address.
+pub fn of_lone_reservation(
+    podref: &PodRef,
+    address: IpAddr,
+    claims: &KnownResourceClaims,
+    pod: Presence,
+) -> Presence {
+    match claims {
+        _ if podref.as_str() != OF_RESOURCE_CLAIMS => pod,
+        Err(reason) => Presence::Unknown(reason.clone()),
+        Ok(claims) if claims.addresses.contains(&address) => Presence::Present(None),
+        Ok(_) => pod,
+    }
+}
+
 impl ObservedPool {
     /// Begins a proof about the pods of this observation's rows.
     pub fn begin_proof(&self) -> Ticket<'_> {

@@ -25,6 +25,7 @@ mod reservation;
 mod resource_claims;
 mod routes;
 mod rules;
+mod second_sandbox;
 mod sighting;
 mod stuck;
 mod trail;

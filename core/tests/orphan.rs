@@ -1,6 +1,9 @@
 //! Reservations without a row, and what verdicts say to people.
 
-use ipgc_core::judge::judge_orphan;
+use ipgc_core::{
+    judge::judge_orphan,
+    proof::{KnownResourceClaims, OF_RESOURCE_CLAIMS, ResourceClaims},
+};
 
 use crate::common::prelude::*;
 
@@ -26,16 +29,62 @@ fn claimed() -> Reservation {
 }
 
 fn judged(reservation: &Reservation, presence: &Presence, known: &Known, now: u64) -> Verdict {
-    let address = "10.0.0.5".parse().unwrap();
+    judged_beside(&unread(), reservation, presence, known, now)
+}
+
+/// Nobody read ResourceClaims.
+fn unread() -> KnownResourceClaims {
+    Err("not read".into())
+}
+
+fn judged_beside(
+    claims: &KnownResourceClaims,
+    reservation: &Reservation,
+    presence: &Presence,
+    known: &Known,
+    now: u64,
+) -> Verdict {
+    let facts = known.facts();
     let policy = Policy::default();
+    let address = ip("10.0.0.5");
     judge_orphan(
         reservation,
         address,
         presence,
-        &known.facts(),
+        claims,
+        &facts,
         &policy,
         at(now),
     )
+}
+
+/// DRANET 1.4 writes one podref into the reservations of all ResourceClaims, and no pod has that name.
+#[test]
+fn of_a_resource_claim_it_stays_until_no_claim_reports_its_address() {
+    let of_claim = reservation(OF_RESOURCE_CLAIMS);
+    let known = Known::default().seen(10).absent(100);
+    let known = known.on(working(&["node-1"], 10_000));
+    let judged = |claims| judged_beside(&claims, &of_claim, &Presence::Absent, &known, 9_000);
+    let no_proof = Unknown::NoProof("not read".into());
+    assert_eq!(judged(unread()), Verdict::Unknown(no_proof));
+    let listed = |address| {
+        let mut claims = ResourceClaims::default();
+        claims.add("a", [ip(address)]);
+        Ok(claims)
+    };
+    assert_held(&judged(listed("10.0.0.5")), Held::ResourceClaim);
+    let clearance = stale(judged(listed("10.0.0.6"))).clearance;
+    // W of three DELs.
+    assert_eq!(clearance.wait, until(100 + TWO_BEATS + W + 120 + 10));
+    let silent = known.but(|it| it.nodes = nodes_with(&[("node-1", not_ready())]));
+    let held = judged_beside(
+        &listed("10.0.0.6"),
+        &of_claim,
+        &Presence::Absent,
+        &silent,
+        9_000,
+    );
+    assert_eq!(stale(held).clearance.wait, waits_for(&["node-1"]));
 }
 
 #[test]
@@ -163,6 +212,7 @@ fn one_of_nobody_or_of_an_exempted_owner_is_kept() {
         &reservation(POD),
         address,
         &Presence::Absent,
+        &unread(),
         &known.facts(),
         &policy,
         at(5_000),

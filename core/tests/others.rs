@@ -180,17 +180,24 @@ fn a_definition_that_nobody_knows_may_be_of_any_network() {
 }
 
 /// Addresses of the cluster's own network are of no pool, unless the row is of a first interface.
+/// A definition may be the default network of a pod.
 #[rstest]
-#[case::of_a_further_interface("net1", false)]
-#[case::of_the_first_interface("eth0", true)]
+#[case::of_a_further_interface("cbr0", "net1", false)]
+#[case::of_the_first_interface("cbr0", "eth0", true)]
+#[case::a_definition_is_of_each_interface("default/nad", "net1", true)]
 fn the_clusters_own_network_is_that_of_first_interfaces(
+    #[case] network: &str,
     #[case] interface: &str,
     #[case] is_held: bool,
 ) {
-    let status = Status::parse(r#"[{"name":"cbr0","interface":"eth0","ips":["10.0.0.5"]}]"#);
+    let status = json!([{"name": network, "interface": "eth0", "ips": ["10.0.0.5"]}]);
+    let status = Status::parse(&status.to_string());
     let own = ended(reporting(POD, interface, "10.0.0.5"), 100, true);
     let known = Known::of(&[own]).seen(0).on(at_work());
-    let known = known.but(|it| it.others = vec![other(reporter().but(|it| it.status = status))]);
+    let known = known.but(|it| {
+        it.others = vec![other(reporter().but(|it| it.status = status))];
+        it.definitions = definitions(&[("default/nad", PLAIN)]);
+    });
     let row = row_value(POD, &sandbox(1), interface);
     let verdict = judged(&row, &Presence::Absent, &known, NOW);
     assert_eq!(matches!(verdict, Verdict::Held(Held::InUse(_))), is_held);

@@ -3,7 +3,11 @@
 // The helpers build what a list answers.
 #![allow(clippy::unnecessary_wraps)]
 
-use ipgc_core::proof::{KnownResourceClaims, Proof, ResourceClaims};
+use ipgc_core::{
+    breaker::Limits,
+    known::Evidence,
+    proof::{KnownResourceClaims, Proof, ResourceClaims},
+};
 
 use crate::common::prelude::*;
 
@@ -202,6 +206,47 @@ fn the_clean_end_of_one_pod_is_not_enough() {
         100 + TWO_BEATS + CLAIM_W,
     );
     assert_eq!(late, None);
+}
+
+/// The row does not tell which pod used the claim: it may be one whose kubelet pulls an image for long.
+#[test]
+fn a_pod_that_may_outlast_w_holds_it_until_its_node_is_booted_anew() {
+    let pool = pool(PLACEHOLDER);
+    let proof = proof(&pool, Presence::Absent, listed(&[]));
+    let mut nodes = nodes_with(&[("node-1", booted("m", "a", "1"))]);
+    beat(&mut nodes, "node-1", 0, 10_000);
+    nodes.note_outlasting("node-1", at(90));
+    let known = Known::default().seen(10).absent(100).on(nodes);
+    let Some(Verdict::Stale(stale)) = judged(&proof, &known, 9_000) else {
+        panic!("it went");
+    };
+    assert_eq!(stale.clearance.wait, waits_for(&["node-1"]));
+    assert_eq!(stale.clearance.endless, Some(at(100 + TWO_BEATS + CLAIM_W)));
+    let known = known.but(|it| {
+        it.nodes.confirm_boot("node-1", "1", at(4_000), secs(120));
+        it.nodes.apply("node-1", booted("m", "b", "2"), at(4_010));
+    });
+    assert_eq!(judged(&proof, &known, 9_000), None);
+}
+
+#[rstest]
+#[case::waits(true, WAITING, true)]
+#[case::runs(true, RUNNING, false)]
+#[case::has_no_claim(false, WAITING, false)]
+fn such_a_pod_is_known_by_its_end(
+    #[case] has_claims: bool,
+    #[case] container: ContainerState,
+    #[case] outlasts: bool,
+) {
+    let nodes = nodes_with(&[("node-1", node_state())]);
+    let mut evidence = Evidence::new(Limits::default(), nodes);
+    let last = pod("default/dra").but(|it| {
+        it.has_resource_claims = has_claims;
+        it.containers = containers(&[("main", container)]);
+    });
+    evidence.apply_pod(last.clone(), &Policy::default(), at(10));
+    evidence.delete_pod(last, &Policy::default(), at(20));
+    assert_eq!(evidence.nodes.has_outlasting("node-1"), outlasts);
 }
 
 /// DRANET 1.4 gives all claims one podref: however many rows it has, none waits for the DELs of others.

@@ -73,6 +73,18 @@ fn a_static_pod_whose_node_object_was_deleted_may_run_on() {
 }
 
 #[test]
+fn so_may_that_of_a_mirror_that_nobody_saw() {
+    let row = row_value("kube-system/etcd-node-1", &sandbox(1), "net1");
+    let mut nodes = nodes_with(&[("node-1", node_state()), ("node-2", node_state())]);
+    beat(&mut nodes, "node-2", 0, NOW);
+    nodes.remove("node-1", at(50));
+    let known = Known::default().seen(60).absent(60).on(nodes);
+    let stale = stale(judged(&row, &Presence::Absent, &known, NOW));
+    assert_eq!(stale.clearance.grade, Grade::Unfenced);
+    assert_eq!(stale.clearance.wait, waits_for(&["node-1"]));
+}
+
+#[test]
 fn a_mirrors_own_node_blocks_although_it_came_after_the_gap() {
     let mut nodes = nodes_with(&[("node-1", node_state())]);
     hear_nothing(&mut nodes, "node-1", 0, NOW);

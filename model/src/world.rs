@@ -362,6 +362,7 @@ impl Pod {
             containers: containers.into(),
             restarts: false,
             container_ids: Box::default(),
+            has_resource_claims: false,
             since: None,
         }
     }

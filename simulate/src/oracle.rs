@@ -199,7 +199,10 @@ impl World {
                     | Problem::ReservationOrphaned
                     | Problem::Unknown
             );
-            let may_stay = are_forbidden && finding.problem == Problem::ReservationOrphaned;
+            // An audit does not read ResourceClaims.
+            let is_reservation = finding.problem == Problem::ReservationOrphaned
+                || finding.problem == Problem::Unknown && finding.pods == [PLACEHOLDER];
+            let may_stay = are_forbidden && is_reservation;
             if may_stay {
                 *counts.entry(FORBIDDEN.to_owned()).or_default() += 1;
             } else if is_ours {

@@ -267,7 +267,16 @@ impl<'s> Assessor<'s> {
                 let of_pool = (place, None, &networks);
                 let others = self.index.others_of(self.snapshot, content.as_ref());
                 let facts = self.facts(content.as_ref(), of_pool, &presence, &others);
-                let verdict = judge_orphan(reserved, address, &presence, &facts, self.policy, NOW);
+                let claims = Err("ResourceClaims are not read".into());
+                let verdict = judge_orphan(
+                    reserved,
+                    address,
+                    &presence,
+                    &claims,
+                    &facts,
+                    self.policy,
+                    NOW,
+                );
                 let mut verdict = self.as_far_as_known(verdict);
                 let rows = self.index.holders(address);
                 let rows = rows.filter(|(_, owner)| *owner == reserved.owner()).count();

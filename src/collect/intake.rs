@@ -139,11 +139,9 @@ impl Sink<LeanNode> for NodeSink {
                     "annotation {NO_SANDBOXES_ANNOTATION} of a node is in the future, and does not count"
                 );
             }
+            evidence.note_node(&name, Some(state), self.listed.is_some(), now);
             if let Some(listed) = &mut self.listed {
-                evidence.nodes.note_read(&name, Some(state), now);
                 listed.insert(name);
-            } else {
-                evidence.nodes.apply(&name, state, now);
             }
             changed
         };
@@ -156,7 +154,8 @@ impl Sink<LeanNode> for NodeSink {
     fn delete(&mut self, node: LeanNode) {
         if let Some((name, _)) = node.into_state() {
             let now = self.context.clock.now();
-            self.context.evidence().nodes.remove(&name, now);
+            let mut evidence = self.context.evidence();
+            evidence.note_node(&name, None, false, now);
             self.context.node_news.notify_one();
         }
     }

@@ -141,18 +141,16 @@ impl Context {
         let now = self.clock.now();
         let mut evidence = self.evidence();
         let grace = evidence.pods.longest_grace();
-        let nodes = &mut evidence.nodes;
         // Another gap, meanwhile, needs another list.
-        if nodes.pending_gap() != Some(gap) {
+        if evidence.nodes.pending_gap() != Some(gap) {
             return Ok(None);
         }
-        nodes.suspect(names.iter().map(String::as_str), now);
+        evidence
+            .nodes
+            .suspect(names.iter().map(String::as_str), now);
         // The watch may have told of the end of such a one already, and will not do so again.
         for (name, state) in read {
-            match state {
-                Some(state) => nodes.apply(&name, state, now),
-                None => nodes.remove(&name, now),
-            }
+            evidence.note_node(&name, state, false, now);
         }
         drop(evidence);
         // A pod that ends later need not wait for what can be heard now.

@@ -12,7 +12,7 @@ use crate::{
     names::may_be_of_another,
     pod::PodState,
     pool::Unreadable,
-    proof::Presence,
+    proof::{KnownResourceClaims, OF_RESOURCE_CLAIMS, Presence, of_lone_reservation},
     reservation::Reservation,
     time::Moment,
 };
@@ -24,11 +24,12 @@ const ORPHAN_MORE: Duration = Duration::from_secs(10);
 const CLAIM_OLD: Duration = Duration::from_secs(60);
 
 /// Judges a reservation of `address` without a row, whose pod was read as `presence` after it was
-/// seen that there is no row. `facts` are those of the row that it would belong to.
+/// seen that there is no row. `facts` are those of the row that it would belong to. `claims` were listed since then too.
 pub fn judge_orphan(
     reservation: &Reservation,
     address: IpAddr,
     presence: &Presence,
+    claims: &KnownResourceClaims,
     facts: &Facts<'_>,
     policy: &Policy,
     now: Moment,
@@ -55,8 +56,12 @@ pub fn judge_orphan(
         let clearance = Clearance::certain(first + policy.add_budget + CLAIM_OLD);
         return beside_others(&subject, stale(Cause::Deleted, clearance));
     }
-    let verdict = match presence {
+    let is_of_claims = row.podref.as_str() == OF_RESOURCE_CLAIMS;
+    let presence = of_lone_reservation(&row.podref, address, claims, presence.clone());
+    let verdict = match &presence {
         Presence::Unknown(reason) => Verdict::Unknown(Unknown::NoProof(reason.clone())),
+        Presence::Present(_) if is_of_claims => Verdict::Held(Held::ResourceClaim),
+        Presence::Absent if is_of_claims => stale(Cause::Deleted, subject.of_resource_claim()),
         Presence::Present(None) => Verdict::Held(Held::Present),
         Presence::Absent => Verdict::Stale(absent(&subject)),
         Presence::Present(Some(pod)) => {

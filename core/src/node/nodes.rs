@@ -96,6 +96,32 @@ impl Nodes {
         self.by_name.get(name)?.rebooted_after(moment)
     }
 
+    /// Whether another boot of the node was told within `lag` after `end`. The machine may have been booted before it, and
+    /// the watch of nodes be late.
+    pub fn booted_soon_after(&self, name: &str, end: Moment, lag: Duration) -> bool {
+        let booted = self.by_name.get(name).and_then(|node| node.booted);
+        booted.is_some_and(|booted| end <= booted && booted <= end + lag)
+            && self.rebooted_after(name, end).is_none()
+    }
+
+    /// When another boot of the node was told last.
+    pub fn booted(&self, name: &str) -> Option<Moment> {
+        self.by_name.get(name)?.booted
+    }
+
+    /// A pod with a ResourceClaim ended on the node, and its sandbox may outlast W.
+    pub fn note_outlasting(&mut self, name: &str, now: Moment) {
+        if let Some(node) = self.by_name.get_mut(name) {
+            node.outlasting = Some(now);
+        }
+    }
+
+    /// Whether there was such a pod, and the machine was not booted anew since.
+    pub fn has_outlasting(&self, name: &str) -> bool {
+        let end = self.by_name.get(name).and_then(|node| node.outlasting);
+        end.is_some_and(|end| self.rebooted_after(name, end).is_none())
+    }
+
     /// A node was deleted.
     pub fn remove(&mut self, name: &str, now: Moment) {
         self.memo.drop_answers();
@@ -291,13 +317,12 @@ impl Nodes {
         });
     }
 
-    /// The nodes that exist and whose names end `name`, with a dash before it: the kubelet names the mirror of a
-    /// static pod so. In the order of their names.
+    /// The known nodes whose names end `name`, with a dash before it: the kubelet names the mirror of a static pod so.
+    /// Nodes that are gone are among them, since a static pod outlives its Node. In the order of their names.
     pub fn ending(&self, name: &str) -> Vec<&str> {
         let after = name.match_indices('-').map(|(at, dash)| at + dash.len());
         let known = after.filter_map(|from| self.by_name.get_key_value(&name[from..]));
-        let existing = known.filter(|(_, node)| node.state.is_some());
-        let mut names: Vec<_> = existing.map(|(name, _)| &**name).collect();
+        let mut names: Vec<_> = known.map(|(name, _)| &**name).collect();
         names.sort_unstable();
         names
     }

@@ -84,6 +84,7 @@ struct Spec {
     restart_policy: Option<String>,
     containers: Option<Vec<ContainerSpec>>,
     init_containers: Option<Vec<ContainerSpec>>,
+    resource_claims: Option<Vec<IgnoredAny>>,
 }
 
 /// A container as its pod asks for it.
@@ -214,6 +215,10 @@ impl Wire {
             containers: status.map_or_else(Arc::default, PodStatus::all_containers),
             restarts: status.is_some_and(|it| it.restarts(spec)),
             container_ids: status.map_or_else(Box::default, PodStatus::all_ids),
+            has_resource_claims: spec
+                .resource_claims
+                .as_ref()
+                .is_some_and(|it| !it.is_empty()),
             since: times.chain(ends).max(),
         })
     }

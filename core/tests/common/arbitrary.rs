@@ -100,8 +100,9 @@ enum Event {
 
 pub const NODES: [&str; 3] = ["node-1", "node-2", "0"];
 
-pub fn any_nodes() -> impl Strategy<Value = Nodes> {
-    let node = 0..3u8;
+/// The last of these names ends that of [`POD`].
+pub fn any_nodes(names: &'static [&'static str]) -> impl Strategy<Value = Nodes> {
+    let node = 0..u8::try_from(names.len()).unwrap();
     let event = prop_oneof![
         3 => (node.clone(), any::<[bool; 3]>()).prop_map(|(n, [a, b, c])| Event::Apply(n, a, b, c)),
         1 => node.clone().prop_map(Event::Remove),
@@ -115,9 +116,9 @@ pub fn any_nodes() -> impl Strategy<Value = Nodes> {
         let mut now = 0;
         for (event, later) in events {
             now += later;
-            let name = |n: u8| NODES[usize::from(n)];
+            let name = |n: u8| names[usize::from(n)];
             let listed = |set: u8| {
-                let names = NODES.iter().enumerate();
+                let names = names.iter().enumerate();
                 names
                     .filter(move |(i, _)| set & (1 << i) != 0)
                     .map(|(_, name)| *name)
@@ -173,15 +174,19 @@ prop_compose! {
     }
 }
 
+pub fn any_known() -> impl Strategy<Value = Known> {
+    any_known_on(&NODES)
+}
+
 prop_compose! {
-    pub fn any_known()(
+    pub fn any_known_on(names: &'static [&'static str])(
         ended in any_ends(),
         living in prop::option::weighted(0.3, any_living()),
         rows in prop_oneof![4 => 0usize..4, 1 => any::<usize>()],
         interfaces in prop_oneof![4 => 0usize..4, 1 => any::<usize>()],
         sighting in prop::option::weighted(0.8, any_sighting()),
         siblings in prop::option::of(prop::collection::vec(any_sibling(), 0..4)),
-        nodes in any_nodes(),
+        nodes in any_nodes(names),
         slice in prop::option::weighted(0.2, prop::sample::select(NODES.to_vec())),
         grace in prop_oneof![4 => 0u64..100, 1 => any::<u64>()],
         fresh in prop::bool::weighted(0.8),

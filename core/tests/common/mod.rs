@@ -88,6 +88,7 @@ pub fn pod(owner: &str) -> PodState {
         containers: containers(&[("main", RUNNING)]),
         restarts: false,
         container_ids: Box::default(),
+        has_resource_claims: false,
         since: None,
     }
 }

@@ -14,7 +14,7 @@ use ipgc_core::{
     names::split,
     podref::PodRef,
     pool::{RowContent, RowCount},
-    proof::Presence,
+    proof::{KnownResourceClaims, OF_RESOURCE_CLAIMS, Presence},
     reservation::Reservation,
     work::Wanted,
 };
@@ -142,7 +142,8 @@ impl Turn<'_> {
         let namespace = &self.key.namespace;
         let known = orphans.iter().map(|(podref, _)| {
             let ends = self.batch.ends(podref);
-            let known = self.context.known(podref, ends, RowCount::default());
+            let mut known = self.context.known(podref, ends, RowCount::default());
+            known.has_resource_claims = podref.as_str() == OF_RESOURCE_CLAIMS;
             (podref.clone(), known)
         });
         // The rows that they would belong to.
@@ -165,6 +166,7 @@ impl Turn<'_> {
             }
             return wanted;
         }
+        let claims = self.resource_claims(&orphans).await;
         let mut marked = HashSet::new();
         match self.context.reservations_named(namespace, &names).await {
             Ok(found) => {
@@ -181,7 +183,7 @@ impl Turn<'_> {
                     });
                     if !is_claimed {
                         marked.extend(place.filter(|_| found.is_claimed()));
-                        wanted.extend(self.orphan(&podref, found));
+                        wanted.extend(self.orphan(&podref, found, &claims));
                     }
                 }
             }
@@ -259,7 +261,22 @@ impl Turn<'_> {
         }
     }
 
-    fn orphan(&mut self, podref: &PodRef, found: &Reservation) -> Option<Wanted> {
+    /// The ResourceClaims, if a reservation is of one of them, and ipgc may free what is theirs.
+    async fn resource_claims(&self, orphans: &[(PodRef, String)]) -> KnownResourceClaims {
+        let mut owners = orphans.iter().map(|(podref, _)| podref.as_str());
+        if self.context.config.resource_claims && owners.any(|it| it == OF_RESOURCE_CLAIMS) {
+            self.context.resource_claims().await
+        } else {
+            Err("ResourceClaims are not read without --resource-claims".into())
+        }
+    }
+
+    fn orphan(
+        &mut self,
+        podref: &PodRef,
+        found: &Reservation,
+        claims: &KnownResourceClaims,
+    ) -> Option<Wanted> {
         let (network, address) = self.place_of(&found.name)?;
         // The owner may have changed. If a row came meanwhile, the reservation goes with that row.
         let has_row = self.sandboxes.contains_key(&(podref.clone(), address));
@@ -281,7 +298,7 @@ impl Turn<'_> {
         let presence = known.presumed.clone();
         let evidence = self.context.evidence();
         let verdict = evidence.with_facts_of(of_pool, Some(sighting), &known, &others, |facts| {
-            judge_orphan(found, address, &presence, facts, policy, now)
+            judge_orphan(found, address, &presence, claims, facts, policy, now)
         });
         drop(evidence);
         let stale = match verdict {

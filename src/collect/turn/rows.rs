@@ -137,7 +137,7 @@ impl Turn<'_> {
                 (None, known) => known.is_none(),
             };
             if is_as_before {
-                evidence.nodes.note_read(&name, read, now);
+                evidence.note_node(&name, read, true, now);
             }
         }
         Ok(())
