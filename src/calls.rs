@@ -17,9 +17,13 @@ use kube::{
 use tokio::time::{sleep, timeout};
 use tower::{BoxError, service_fn};
 
-/// Deadline of one request. Long enough for a patch on a full pool on a busy server, short enough
-/// that no task is lost to a hanging connection.
+/// Deadline of one request: long enough for a page of a list from a busy server, short enough that no task is lost to a
+/// hanging connection.
 pub const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Deadline of a write of a pool or a reservation. A write that hangs holds up those that were begun with it. One that the
+/// server does later all the same is found by the next read.
+const WRITE_DEADLINE: Duration = Duration::from_secs(10);
 
 /// A GET whose answer takes longer is sent once more: its connection may be dead, or nearly so.
 pub const SLOW: Duration = Duration::from_secs(5);
@@ -229,9 +233,26 @@ fn short_wait<B>(response: &Response<B>) -> Option<Duration> {
 pub async fn call<T>(
     request: impl Future<Output = Result<T, kube::Error>>,
 ) -> Result<T, CallError> {
-    match timeout(DEADLINE, request).await {
+    within(DEADLINE, request).await
+}
+
+/// Awaits one write of a pool under a shorter deadline.
+///
+/// # Errors
+/// As [`CallError`] says.
+pub async fn write<T>(
+    request: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, CallError> {
+    within(WRITE_DEADLINE, request).await
+}
+
+async fn within<T>(
+    deadline: Duration,
+    request: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, CallError> {
+    match timeout(deadline, request).await {
         Ok(answer) => Ok(answer?),
-        Err(_) => Err(CallError::Deadline(DEADLINE)),
+        Err(_) => Err(CallError::Deadline(deadline)),
     }
 }
 
@@ -249,12 +270,17 @@ pub async fn with_permit<T>(
     work.await
 }
 
-/// Sends one request, and reads the text of the answer, under [`DEADLINE`].
+/// Sends one request, and reads the text of the answer: a read under [`DEADLINE`], a write as [`write`] does.
 ///
 /// # Errors
 /// As [`CallError`] says.
 pub async fn text(client: &Client, request: Request<Vec<u8>>) -> Result<String, CallError> {
-    call(client.request_text(request)).await
+    let deadline = if *request.method() == Method::GET {
+        DEADLINE
+    } else {
+        WRITE_DEADLINE
+    };
+    within(deadline, client.request_text(request)).await
 }
 
 /// Reads the text of a page of the objects below this path.

@@ -8,7 +8,7 @@ const SLOW_RANGE: &str = "10.1.0.0/24";
 /// Longer than the deadline of a request.
 const NEVER: Duration = Duration::from_secs(25);
 /// Each answer comes in time, but late.
-const LATE: Duration = Duration::from_secs(15);
+const LATE: Duration = Duration::from_secs(8);
 
 /// Pods `quick-1`, ... in [`POOL`], and `slow-1`, ... in [`SLOW`], whose requests take so long.
 async fn bench(delay: Duration) -> Bench {

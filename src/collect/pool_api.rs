@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     api::{IpPool, NodeSlicePool},
-    calls::{CallError, SLOW, call, list, next_page, text, with_permit},
+    calls::{CallError, SLOW, list, next_page, text, with_permit, write},
 };
 
 /// Text of pools to a page, about. It is what a sweep needs in memory, beside what it finds.
@@ -189,7 +189,7 @@ impl Context {
         let api: Api<IpPool> = Api::namespaced(self.client.clone(), &key.namespace);
         let patch = Patch::<()>::Json(patch.to_json_patch());
         let params = PatchParams::default();
-        call(api.patch_metadata(&key.name, &params, &patch))
+        write(api.patch_metadata(&key.name, &params, &patch))
             .await
             .map(|_: PartialObjectMeta<IpPool>| ())
     }
