@@ -271,8 +271,9 @@ async fn each_delete_comes_soon_after_a_proof(
             .filter(|write| write.answered_at.is_some_and(|end| end > at))
             .count()
     };
+    // And one more of the round whose claim hung, which ends beside the next one.
     let most = writes.iter().map(|write| in_flight(write.at)).max();
-    assert_eq!(most, Some(16), "at a time");
+    assert!(matches!(most, Some(16 | 17)), "{most:?} at a time");
     for delete in crowd.sent(Match::delete(ORIP)) {
         let before = proofs.iter().filter(|proof| proof.at <= delete.at);
         let late = delete.at - before.map(|proof| proof.at).max().unwrap();
