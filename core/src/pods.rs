@@ -29,11 +29,10 @@ use crate::{
     definitions::{Definitions, Scope},
     evidence::{DEFAULT_POD_GRACE, Ended},
     id::IdTag,
-    judge::Held,
     networks::StatusEntry,
     pod::PodState,
     podref::PodRef,
-    pool::RowCount,
+    pool::{Glance, RowCount},
     proof::Presence,
     time::Moment,
 };
@@ -82,19 +81,6 @@ impl Hash for PodIndex {
         )
             .hash(state);
     }
-}
-
-/// A row as it is seen at a glance: as much of it as can be read.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct RowGlance<'r> {
-    /// Its address.
-    pub address: Option<IpAddr>,
-    /// The text of its id; none where it is not to be noted.
-    pub sandbox: Option<&'r str>,
-    /// The text of its interface.
-    pub interface: Option<&'r str>,
-    /// Which reports of the address are about it.
-    pub scope: Scope<'r>,
 }
 
 impl PodIndex {
@@ -325,25 +311,29 @@ impl PodIndex {
         }
     }
 
-    /// Whether the pod of a name needs this row, by what the watch tells; and if it does, notes the sandbox that the row
-    /// bears. `None` where that takes a closer look.
-    pub fn glance(&mut self, podref: &str, row: &RowGlance<'_>, now: Moment) -> Option<Held> {
+    /// Whether the pod of a row needs it, by what the watch tells; `scope` is that of its pool. Any other row takes a closer
+    /// look. If `notes`, the sandbox of a row that its pod reports is noted.
+    pub fn glance(&mut self, row: &Glance<'_>, scope: Scope<'_>, notes: bool, now: Moment) -> bool {
+        let Some(podref) = row.podref else {
+            return false;
+        };
         let Some(live) = self.live.get_mut(podref) else {
             self.census.note(podref, row.interface);
-            return None;
+            return false;
         };
-        if live.state.phase.is_terminal() {
-            return None;
-        }
         // Only a row that it reports tells of its sandboxes: others may be left of a pod before it.
-        let address = row.address.filter(|address| {
+        let is_reported = |address: &IpAddr| {
             let mut entries = live.state.status.entries();
-            entries.any(|entry| {
-                entry.addresses.contains(address) && row.scope.may_name(entry, *address)
-            })
-        })?;
+            let is_of = |entry: StatusEntry<'_>| {
+                entry.addresses.contains(address) && scope.may_name(entry, *address)
+            };
+            !live.state.phase.is_terminal() && entries.any(is_of)
+        };
+        let Some(address) = row.address.filter(is_reported) else {
+            return false;
+        };
         live.note_row(address);
-        if let Some(tag) = row.sandbox.and_then(IdTag::of)
+        if let Some(tag) = row.sandbox.filter(|_| notes).and_then(IdTag::of)
             && !live.sandboxes.tags().any(|known| known == tag)
         {
             self.showing.remove(live);
@@ -351,7 +341,7 @@ impl PodIndex {
             self.showing.add(live);
         }
         // Whether a kubelet ends a pod that is being deleted, its node tells.
-        (!live.state.deleting).then_some(Held::Reported)
+        !live.state.deleting
     }
 
     /// Whether the pod of this name, or one that bore it before, shows by its row of this address that a pool is not the

@@ -161,10 +161,11 @@ impl ObservedPool {
         let mut rows = Vec::new();
         for (row_key, row) in allocations {
             let [podref, sandbox, interface] = head(row);
+            let address = range.and_then(|range| range.address_at(Offset::parse(&row_key)?));
             let glance = Glance {
                 pool: &key,
                 range,
-                key: &row_key,
+                address,
                 podref: podref.as_deref(),
                 sandbox: sandbox.as_deref(),
                 interface: interface.as_deref(),

@@ -7,7 +7,8 @@ use std::net::IpAddr;
 use ipgc_core::{
     definitions::{Definitions, Scope},
     node::{NodeState, Nodes},
-    pods::{PodIndex, RowGlance},
+    pods::PodIndex,
+    pool::{Glance, PoolKey},
     sighting::Sightings,
 };
 
@@ -182,16 +183,23 @@ impl Replica {
 
     /// Sees all rows, as a sweep does.
     pub fn glance(&mut self, pool: &Pool, now: Tick, wait: Tick) {
+        static POOL: PoolKey = PoolKey {
+            namespace: String::new(),
+            name: String::new(),
+        };
         self.pods.begin_sweep();
         for (of, row) in pool.taken() {
             let id = id_text(row.id);
-            let seen = RowGlance {
+            let seen = Glance {
+                pool: &POOL,
+                range: None,
                 address: Some(IpAddr::from(address(of))),
-                sandbox: Some(id.as_str()).filter(|_| self.fresh),
+                podref: Some(podref(row.name)),
+                sandbox: Some(id.as_str()),
                 interface: Some(INTERFACE),
-                scope: Scope::default(),
             };
-            self.pods.glance(podref(row.name), &seen, moment(now));
+            let scope = Scope::default();
+            self.pods.glance(&seen, scope, self.fresh, moment(now));
         }
         let wait = moment(wait).since_epoch();
         self.pods.end_sweep(moment(now), wait);

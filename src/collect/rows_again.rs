@@ -71,10 +71,8 @@ pub async fn read_rows_again(
     let mut next = Some(first_page());
     while let Some(params) = next {
         let is_wanted = |row: &Glance<'_>| {
-            row.podref.is_some_and(&wanted)
-                || row
-                    .address()
-                    .is_some_and(|address| addresses.contains(&address))
+            let is_one = |address: IpAddr| addresses.contains(&address);
+            row.podref.is_some_and(&wanted) || row.address.is_some_and(is_one)
         };
         let page = context.pool_page(namespace, &params, is_wanted);
         let page = page.await?;

@@ -4,7 +4,7 @@
 use testkit::fixtures::{PodBuilder, pod, starting_status};
 
 use super::*;
-use crate::pod::wire::Wire;
+use crate::{pod::wire::Wire, pool::PoolKey};
 
 pub(super) fn at(seconds: u64) -> Moment {
     Moment::new(Duration::from_secs(seconds))
@@ -22,6 +22,22 @@ pub(super) fn state_of(pod: &serde_json::Value) -> PodState {
     let text = pod.to_string();
     let pod: Wire = serde_json::from_str(&text).unwrap();
     pod.state().unwrap()
+}
+
+/// A row of this owner, without an id.
+pub(super) fn row(podref: &str, address: Option<IpAddr>) -> Glance<'_> {
+    static POOL: PoolKey = PoolKey {
+        namespace: String::new(),
+        name: String::new(),
+    };
+    Glance {
+        pool: &POOL,
+        range: None,
+        address,
+        podref: Some(podref),
+        sandbox: None,
+        interface: None,
+    }
 }
 
 fn uids(ended: &[Arc<Ended>]) -> Vec<&str> {
@@ -159,8 +175,8 @@ fn doubt(index: &mut PodIndex, second: u64) -> Option<Moment> {
 
 /// A sweep sees a row of this owner.
 fn see_row(index: &mut PodIndex, podref: &str, second: u64) {
-    let held = index.glance(podref, &RowGlance::default(), at(second));
-    assert!(held.is_none());
+    let row = row(podref, None);
+    assert!(!index.glance(&row, Scope::default(), true, at(second)));
 }
 
 /// A sweep that found a row of `found`.

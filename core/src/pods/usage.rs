@@ -107,10 +107,10 @@ mod tests {
     use testkit::fixtures::{PodBuilder, pod};
 
     use super::*;
-    use crate::definitions::read;
+    use crate::definitions::{Scope, read};
     use crate::pods::{
-        PodIndex, RowGlance,
-        tests::{state, state_of},
+        PodIndex,
+        tests::{row, state, state_of},
     };
 
     /// The definitions `d/a`, `d/wide` (both of the one network that has no name) and `d/named`.
@@ -150,12 +150,9 @@ mod tests {
             index.apply(state(pod), Moment::EPOCH);
         }
         index.begin_sweep();
-        for row in rows {
-            let row = RowGlance {
-                address: Some(row.parse().unwrap()),
-                ..RowGlance::default()
-            };
-            index.glance("d/web-0", &row, Moment::EPOCH);
+        for address in rows {
+            let row = row("d/web-0", address.parse().ok());
+            index.glance(&row, Scope::default(), true, Moment::EPOCH);
         }
         index.usage(&networks(), |_, _| true)
     }

@@ -82,21 +82,14 @@ pub struct Glance<'a> {
     pub pool: &'a PoolKey,
     /// The range of its pool, if it can be read.
     pub range: Option<Range>,
-    /// The key.
-    pub key: &'a str,
+    /// The address that it holds.
+    pub address: Option<IpAddr>,
     /// The text of the podref, whatever it is worth.
     pub podref: Option<&'a str>,
     /// The text of the id.
     pub sandbox: Option<&'a str>,
     /// The text of the interface.
     pub interface: Option<&'a str>,
-}
-
-impl Glance<'_> {
-    /// The address that the row holds.
-    pub fn address(&self) -> Option<IpAddr> {
-        self.range?.address_at(Offset::parse(self.key)?)
-    }
 }
 
 impl Row {

@@ -23,8 +23,7 @@ use ipgc_core::{
     networks::StatusEntry,
     plan::Found,
     podref::PodRef,
-    pods::RowGlance,
-    pool::{Glance, KEEP_ANNOTATION, ObservedPool, PoolKey, RowContent, RowCount},
+    pool::{KEEP_ANNOTATION, ObservedPool, PoolKey, RowContent, RowCount},
     reservation::Reservation,
     text::excerpt,
     time::Moment,
@@ -160,7 +159,8 @@ impl<'l> SweepRead<'l> {
                 let pool = row.pool;
                 let mut evidence = context.evidence();
                 if let Some(node) = slices.get(pool)
-                    && disproves_slice(&evidence, node, row)
+                    && let Some((podref, address)) = row.podref.zip(row.address)
+                    && evidence.pods.disproves_slice(podref, node, address)
                 {
                     warn!(%pool, node = &**node, "pool counts as no node's slice: pods of other nodes have rows in it");
                     slices.remove(pool);
@@ -175,11 +175,21 @@ impl<'l> SweepRead<'l> {
                 let is_of_claim = context.config.resource_claims && row.sandbox.is_some_and(is_uid);
                 let owns_lone = row.podref.is_some_and(|it| owners.contains_key(it));
                 networks.as_ref().is_none_or(|(key, it, spans)| {
-                    let place = row.range.zip(row.address());
+                    let place = row.range.zip(row.address);
                     if !place.is_some_and(|(range, address)| hands_out(range, *spans, address)) {
                         *outside.entry(key.clone()).or_default() += 1;
                     }
-                    let is_live = is_live(&mut evidence, it, row, fresh, now);
+                    let Evidence {
+                        pods, definitions, ..
+                    } = &mut *evidence;
+                    let scope = Scope {
+                        networks: it,
+                        range: row.range,
+                        definitions,
+                    };
+                    let notes = fresh && !pods.is_listing();
+                    // The index counts rows too, so each is shown to it.
+                    let is_live = pods.glance(row, scope, notes, now);
                     !is_live || is_of_claim || owns_lone
                 })
             });
@@ -372,38 +382,4 @@ impl<'l> SweepRead<'l> {
         }
         (self.found.into_iter().collect(), self.report)
     }
-}
-
-/// Whether this row shows that its pool is not the slice of `node`.
-fn disproves_slice(evidence: &Evidence, node: &str, row: &Glance<'_>) -> bool {
-    let of_pod = row.podref.zip(row.address());
-    of_pod.is_some_and(|(podref, address)| evidence.pods.disproves_slice(podref, node, address))
-}
-
-/// Whether a pod that lives reports this row, of a pool of these networks. The index counts rows too, so each row has
-/// to be shown to it.
-fn is_live(
-    evidence: &mut Evidence,
-    networks: &Networks,
-    row: &Glance<'_>,
-    fresh: bool,
-    now: Moment,
-) -> bool {
-    let Some(podref) = row.podref else {
-        return false;
-    };
-    let Evidence {
-        pods, definitions, ..
-    } = evidence;
-    let seen = RowGlance {
-        address: row.address(),
-        sandbox: row.sandbox.filter(|_| fresh && !pods.is_listing()),
-        interface: row.interface,
-        scope: Scope {
-            networks,
-            range: row.range,
-            definitions,
-        },
-    };
-    pods.glance(podref, &seen, now).is_some()
 }

@@ -8,9 +8,10 @@ use proptest::{collection::vec, prelude::*, sample::select};
 use testkit::fixtures::{pod, sandbox};
 
 use super::*;
-use crate::pods::{
-    RowGlance,
-    tests::{at, state},
+use crate::{
+    definitions::Scope,
+    pods::tests::{at, row, state},
+    pool::Glance,
 };
 
 #[derive(Clone, Debug)]
@@ -121,12 +122,11 @@ proptest! {
                     index.delete(state, now);
                 }
                 Step::Glance(podref, address, id) => {
-                    let row = RowGlance {
-                        address: Some(address),
+                    let row = Glance {
                         sandbox: Some(&id),
-                        ..RowGlance::default()
+                        ..row(&podref, Some(address))
                     };
-                    index.glance(&podref, &row, now);
+                    index.glance(&row, Scope::default(), true, now);
                 }
                 Step::BeginList(heard_until) => index.begin_list(at(heard_until)),
                 Step::EndList => {
