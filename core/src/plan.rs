@@ -17,7 +17,7 @@ use crate::{
     lanes::Lanes,
     node::Standing,
     podref::PodRef,
-    pool::{PoolKey, RowContent},
+    pool::PoolKey,
     routes::Routes,
     time::Moment,
     work::{Work, Works},
@@ -33,8 +33,8 @@ const KEEP_EVIDENCE: Duration = Duration::from_mins(10);
 pub enum Input {
     /// A pod ended.
     Ended(Arc<Ended>),
-    /// A sweep found this, by owner.
-    Found(BTreeMap<PodRef, Found>),
+    /// A sweep found this work. The planner fills in the number of the sweep.
+    Found(BTreeMap<CaseKey, Work>),
     /// A sweep that began at this moment saw everything, and has come to its end.
     SweepEnded(Moment),
     /// This copy leads from now on.
@@ -50,28 +50,6 @@ pub enum Input {
     },
     /// A turn has done what it could for these cases.
     CasesDone(PoolKey, Vec<(PodRef, Work, Outcome)>),
-}
-
-/// The findings of a sweep about an owner.
-#[derive(Clone, Debug, Default)]
-pub struct Found {
-    /// The pools with rows that may go, and the names of reservations of the owner that have no
-    /// row in their network.
-    pub pools: Vec<(PoolKey, Vec<String>)>,
-    /// All rows of the owner, where its pod lives and a row of it may be left of another sandbox.
-    pub siblings: Option<Arc<[RowContent]>>,
-}
-
-impl Found {
-    /// This pool, which has work for the owner: the names of reservations without a row.
-    pub fn in_pool(&mut self, pool: PoolKey) -> &mut Vec<String> {
-        let at = self.pools.iter().position(|(known, _)| *known == pool);
-        let at = at.unwrap_or_else(|| {
-            self.pools.push((pool, Vec::new()));
-            self.pools.len() - 1
-        });
-        &mut self.pools[at].1
-    }
 }
 
 /// Something to be done or told.
@@ -266,27 +244,20 @@ impl Planner {
 
     fn take_found(
         &mut self,
-        found: BTreeMap<PodRef, Found>,
+        found: BTreeMap<CaseKey, Work>,
         evidence: &mut Evidence,
         terms: &Terms<'_>,
         now: Moment,
     ) -> Vec<Effect> {
         evidence.sweeps += 1;
-        let sweep = evidence.sweeps;
-        for (podref, Found { pools, siblings }) in found {
-            let siblings = siblings.map(|rows| (sweep, rows));
-            for (pool, orphans) in pools {
-                let key = (pool, podref.clone());
-                if !self.cases.contains(&key) && self.cases.len() >= terms.capacity {
-                    return vec![Effect::LeftToSweep(None)];
-                }
-                let work = Work {
-                    orphans: orphans.into_iter().collect(),
-                    siblings: siblings.clone(),
-                    ..Work::default()
-                };
-                self.cases.find(key, now, work);
+        for (key, mut work) in found {
+            if !self.cases.contains(&key) && self.cases.len() >= terms.capacity {
+                return vec![Effect::LeftToSweep(None)];
             }
+            if let Some((sweep, _)) = &mut work.siblings {
+                *sweep = evidence.sweeps;
+            }
+            self.cases.find(key, now, work);
         }
         Vec::new()
     }

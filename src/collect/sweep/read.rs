@@ -14,6 +14,7 @@ use std::{
 
 use ipgc_core::{
     address::Range,
+    cases::CaseKey,
     definitions::{Networks, Scope, may_be_reserved},
     id::is_uid,
     ipam::{Span, handed_out, hands_out},
@@ -21,12 +22,11 @@ use ipgc_core::{
     known::{Evidence, Known, Overlaps},
     names::KnownNetworks,
     networks::StatusEntry,
-    plan::Found,
     podref::PodRef,
     pool::{KEEP_ANNOTATION, ObservedPool, PoolKey, RowContent, RowCount},
     reservation::Reservation,
     text::excerpt,
-    time::Moment,
+    work::Work,
 };
 use tracing::warn;
 
@@ -41,7 +41,7 @@ use crate::{
 pub struct SweepRead<'l> {
     context: &'l Context,
     namespace: Option<&'l str>,
-    found: HashMap<PodRef, Found>,
+    found: BTreeMap<CaseKey, Work>,
     report: SweepReport,
     /// Reservations that no pod reports, and whose they are, by namespace.
     lone: HashMap<String, Vec<(PodRef, Box<Reservation>)>>,
@@ -90,7 +90,7 @@ impl<'l> SweepRead<'l> {
         Self {
             context,
             namespace,
-            found: HashMap::new(),
+            found: BTreeMap::new(),
             report: SweepReport::default(),
             lone: HashMap::new(),
             owners: HashMap::new(),
@@ -328,8 +328,8 @@ impl<'l> SweepRead<'l> {
             if let Verdict::Stale(stale) = &verdict {
                 self.report.count_stale(stale);
                 place.suspect += usize::from(!stale.clearance.watched);
-                let found = self.found.entry(row.podref.clone()).or_default();
-                found.in_pool(key.clone());
+                let key = (key.clone(), row.podref.clone());
+                self.found.entry(key).or_default();
             }
             place.tally.count(&verdict, known_for);
         }
@@ -366,7 +366,7 @@ impl<'l> SweepRead<'l> {
     }
 
     /// The findings, and the numbers.
-    pub fn end(mut self) -> (BTreeMap<PodRef, Found>, SweepReport) {
+    pub fn end(mut self) -> (BTreeMap<CaseKey, Work>, SweepReport) {
         let awaited = std::mem::take(&mut self.awaited);
         self.context.evidence().pods.set_awaited(awaited);
         for place in self.places {
@@ -380,6 +380,6 @@ impl<'l> SweepRead<'l> {
             }
             self.report.by_pool.push(place.tally);
         }
-        (self.found.into_iter().collect(), self.report)
+        (self.found, self.report)
     }
 }

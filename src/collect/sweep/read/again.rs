@@ -63,8 +63,9 @@ impl SweepRead<'_> {
             self.context
                 .evidence()
                 .see_reservation_again(&orphan.reservation, now);
-            let found = self.found.entry(orphan.owner).or_default();
-            found.in_pool(orphan.pool).push(orphan.reservation.name);
+            let key = (orphan.pool, orphan.owner);
+            let orphans = &mut self.found.entry(key).or_default().orphans;
+            orphans.insert(orphan.reservation.name);
         }
         self.add_leftovers(found.rows);
         Ok(())
@@ -130,20 +131,18 @@ impl SweepRead<'_> {
     }
 
     fn add_leftovers(&mut self, mut siblings: HashMap<PodRef, Vec<RowContent>>) {
-        for (podref, mut left) in std::mem::take(&mut self.left) {
+        for (podref, left) in std::mem::take(&mut self.left) {
             let siblings: Arc<[_]> = siblings.remove(&podref).unwrap_or_default().into();
             let evidence = self.context.evidence();
             let live = evidence.pods.live(podref.as_str());
             let pod = live.map(|live| live.state.clone());
             drop(evidence);
             let Some(pod) = pod else { continue };
-            left.retain(|(_, row)| runs_in_other_sandbox(&pod, row, Some(&*siblings)));
-            let pools: Vec<_> = left.into_iter().map(|(pool, _)| pool).collect();
-            if !pools.is_empty() {
-                let found = self.found.entry(podref).or_default();
-                found.siblings = Some(siblings);
-                for pool in pools {
-                    found.in_pool(pool);
+            for (pool, row) in left {
+                if runs_in_other_sandbox(&pod, &row, Some(&*siblings)) {
+                    let work = self.found.entry((pool, podref.clone())).or_default();
+                    // The planner fills in the number of the sweep.
+                    work.siblings = Some((0, Arc::clone(&siblings)));
                 }
             }
         }
