@@ -124,9 +124,7 @@ impl Sink<LeanNode> for NodeSink {
     }
 
     fn apply(&mut self, node: LeanNode) {
-        let Some((name, state)) = node.into_state() else {
-            return;
-        };
+        let (name, state) = node.into_state();
         let changed = {
             let evidence = &mut *self.context.evidence();
             let now = self.context.clock.now();
@@ -152,12 +150,10 @@ impl Sink<LeanNode> for NodeSink {
     }
 
     fn delete(&mut self, node: LeanNode) {
-        if let Some((name, _)) = node.into_state() {
-            let now = self.context.clock.now();
-            let mut evidence = self.context.evidence();
-            evidence.note_node(&name, None, false, now);
-            self.context.node_news.notify_one();
-        }
+        let (name, _) = node.into_state();
+        let now = self.context.clock.now();
+        self.context.evidence().note_node(&name, None, false, now);
+        self.context.node_news.notify_one();
     }
 
     fn end_list(&mut self) {

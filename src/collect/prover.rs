@@ -206,7 +206,7 @@ impl Context {
         if all || wanted.len() > READS_FOR_PAGE {
             let first = ListParams::default().limit(PAGE_OF_STATES);
             let find = |page: ObjectList<LeanNode>, left| {
-                let listed = page.items.into_iter().filter_map(LeanNode::into_state);
+                let listed = page.items.into_iter().map(LeanNode::into_state);
                 for (name, state) in listed {
                     if wanted.remove(&*name) || all {
                         read.push((name, Some(state)));
@@ -227,7 +227,7 @@ impl Context {
             .into_iter()
             .map(|name| async move {
                 match call(nodes.get(name)).await {
-                    Ok(node) => Ok((name.to_owned(), node.into_state().map(|(_, state)| state))),
+                    Ok(node) => Ok((name.to_owned(), Some(node.into_state().1))),
                     Err(error) if error.is_absence_of::<LeanNode>(name) => {
                         Ok((name.to_owned(), None))
                     }

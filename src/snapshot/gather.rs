@@ -112,8 +112,7 @@ impl Gather {
                 }
             }
             Kind::Node => {
-                let node = read::<LeanNode>(kind, text)?.into_state();
-                let (name, state) = node.ok_or_else(|| nameless(kind, text, &["name"]))?;
+                let (name, state) = read::<LeanNode>(kind, text)?.into_state();
                 if self.once(kind, &name)? {
                     self.snapshot.nodes.insert(name.into(), state);
                 }

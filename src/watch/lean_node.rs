@@ -4,10 +4,12 @@
 
 use ipgc_core::node::{Boot, NO_SANDBOXES_ANNOTATION, NodeState, OUT_OF_SERVICE_TAINT};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::{api::core::v1::Node, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::{
+    api::core::v1::{Node, NodeSystemInfo},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::Resource;
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::clock::wall;
 
@@ -17,65 +19,58 @@ const AHEAD: SignedDuration = SignedDuration::from_mins(5);
 /// A node, stripped while it is read.
 #[derive(Clone, Debug, Deserialize, Resource)]
 #[resource(inherit = "Node")]
-#[serde(try_from = "Value")]
+#[serde(try_from = "Node")]
 pub struct LeanNode {
     metadata: ObjectMeta,
     state: NodeState,
 }
 
 impl LeanNode {
-    /// Its name and its state; `None` for an object without a name.
-    pub fn into_state(self) -> Option<(String, NodeState)> {
-        Some((self.metadata.name?, self.state))
+    /// Its name and its state.
+    pub fn into_state(self) -> (String, NodeState) {
+        // Without a name it is not read.
+        (self.metadata.name.unwrap_or_default(), self.state)
     }
 }
 
-impl TryFrom<Value> for LeanNode {
-    type Error = String;
+impl TryFrom<Node> for LeanNode {
+    type Error = &'static str;
 
-    fn try_from(node: Value) -> Result<Self, Self::Error> {
-        let (metadata, status) = (&node["metadata"], &node["status"]);
+    fn try_from(node: Node) -> Result<Self, Self::Error> {
+        let (own, spec) = (node.metadata, node.spec.unwrap_or_default());
+        let status = node.status.unwrap_or_default();
         // An answer that is no Node must not be taken for a node that is gone.
-        if !metadata["name"].is_string() {
-            return Err("it has no name".to_owned());
+        if own.name.is_none() {
+            return Err("it has no name");
         }
-        for part in ["spec", "status"] {
-            if !node[part].is_null() && !node[part].is_object() {
-                return Err(format!("its {part} is no object"));
-            }
-        }
-        let text = |value: &Value| value.as_str().map(str::to_owned);
-        let time = |value: &Value| value.as_str()?.parse::<Timestamp>().ok();
-        let declaration = &metadata["annotations"][NO_SANDBOXES_ANNOTATION];
-        let declared = time(declaration);
+        let annotations = own.annotations.unwrap_or_default();
+        let declaration = annotations.get(NO_SANDBOXES_ANNOTATION);
+        let declared = declaration.and_then(|text| text.parse::<Timestamp>().ok());
         let now = wall();
         let is_ahead = declared.is_some_and(|declared| declared.duration_since(now) > AHEAD);
-        let mut conditions = status["conditions"].as_array().into_iter().flatten();
-        let ready = conditions.find(|condition| condition["type"] == "Ready");
-        let changed = ready.map(|ready| &ready["lastTransitionTime"]);
-        let mut taints = node["spec"]["taints"].as_array().into_iter().flatten();
-        let version = &metadata["resourceVersion"];
+        let mut conditions = status.conditions.iter().flatten();
+        let ready = conditions.find(|condition| condition.type_ == "Ready");
+        let changed = ready.and_then(|ready| Some(ready.last_transition_time.as_ref()?.0));
+        let mut taints = spec.taints.iter().flatten();
+        // A statement about a node whose changes bear no time cannot be told from an old one.
+        let is_later = declared > changed && changed.is_some();
         Ok(Self {
             state: NodeState {
-                uid: metadata["uid"].as_str().unwrap_or_default().into(),
-                version: version.as_str().unwrap_or_default().into(),
-                boot: boot(&status["nodeInfo"]),
-                ready: ready.is_some_and(|ready| ready["status"] == "True"),
-                ready_changed: changed.and_then(Value::as_str).map(Into::into),
-                out_of_service: taints.any(|taint| taint["key"] == OUT_OF_SERVICE_TAINT),
+                uid: own.uid.unwrap_or_default().into(),
+                version: own.resource_version.clone().unwrap_or_default().into(),
+                boot: status.node_info.and_then(boot),
+                ready: ready.is_some_and(|ready| ready.status == "True"),
+                ready_changed: changed.map(|changed| changed.to_string().into()),
+                out_of_service: taints.any(|taint| taint.key == OUT_OF_SERVICE_TAINT),
                 taint_is_old: false,
-                // A statement about a node whose changes bear no time cannot be told from an old one.
-                declared_empty: match (declared, changed.and_then(time)) {
-                    (Some(declared), Some(changed)) => declared > changed && !is_ahead,
-                    _ => false,
-                },
+                declared_empty: is_later && !is_ahead,
                 declared_ahead: is_ahead,
-                declaration: declaration.as_str().map(Into::into),
+                declaration: declaration.map(|text| text.as_str().into()),
                 declaration_is_old: false,
             },
             metadata: ObjectMeta {
-                name: text(&metadata["name"]),
-                resource_version: text(version),
+                name: own.name,
+                resource_version: own.resource_version,
                 ..ObjectMeta::default()
             },
         })
@@ -83,12 +78,11 @@ impl TryFrom<Value> for LeanNode {
 }
 
 /// `None` where one of the names is missing: two machines without a name are not known to be one.
-fn boot(info: &Value) -> Option<Boot> {
-    let named = |name: &str| info[name].as_str().filter(|name| !name.is_empty());
-    let machine = (named("machineID")?, named("systemUUID")?);
+fn boot(info: NodeSystemInfo) -> Option<Boot> {
+    let named = |name: String| (!name.is_empty()).then(|| name.into());
     Some(Boot {
-        machine: (machine.0.into(), machine.1.into()),
-        id: named("bootID")?.into(),
+        machine: (named(info.machine_id)?, named(info.system_uuid)?),
+        id: named(info.boot_id)?,
     })
 }
 
@@ -97,13 +91,13 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use proptest::prelude::*;
     use rstest::rstest;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
     fn state(node: Value) -> NodeState {
         let node: LeanNode = serde_json::from_value(node).unwrap();
-        node.into_state().unwrap().1
+        node.into_state().1
     }
 
     fn with(ready: &str, taint: &str, declared: &str) -> NodeState {

@@ -122,7 +122,7 @@ fn pods_that_were_read_before_the_rows_prove_nothing() {
 )]
 #[case::odd_node(
     r#"{"items":[{"apiVersion":"v1","kind":"Node","spec":7,"metadata":{"name":"n1"}}]}"#,
-    "object at byte 10: Node n1 cannot be read: its spec is no object"
+    "object at byte 10: Node n1 cannot be read: invalid type: integer `7`, expected NodeSpec"
 )]
 fn what_is_no_dump_is_one_clear_line(#[case] text: &str, #[case] says: &str) {
     let error = File::new(text).read().unwrap_err();
