@@ -106,12 +106,12 @@ impl Clearance {
 
     /// Nobody can answer any more; it goes from `moment` on.
     pub fn certain(moment: Moment) -> Self {
-        Self::new(Grade::Settled, Wait::Until(moment))
+        Self::new(Grade::Settled, Wait::until(moment))
     }
 
     /// Whether there is nothing more to wait for.
     pub fn is_over(&self, now: Moment) -> bool {
-        self.wait.moment().is_some_and(|moment| moment <= now)
+        self.wait.until.is_some_and(|moment| moment <= now)
     }
 
     /// Both have to be waited for.
@@ -126,16 +126,14 @@ impl Clearance {
 
     /// It waits so much longer.
     pub fn later(mut self, more: Duration) -> Self {
-        if let Wait::Until(moment) | Wait::AtMost(_, moment) = &mut self.wait {
-            *moment = *moment + more;
-        }
+        self.wait.until = self.wait.until.map(|moment| moment + more);
         self
     }
 
     /// It waits until this moment as well.
     pub fn not_before(self, moment: Moment) -> Self {
         let grade = self.grade;
-        self.and(Self::new(grade, Wait::Until(moment)))
+        self.and(Self::new(grade, Wait::until(moment)))
     }
 }
 
@@ -378,15 +376,15 @@ impl Subject<'_> {
         } else if settled && least.is_zero() {
             return if answers {
                 let free_at = end.at + self.policy.cooldown;
-                Clearance::new(Grade::Settled, Wait::Until(free_at))
+                Clearance::new(Grade::Settled, Wait::until(free_at))
             } else {
-                Clearance::new(Grade::Witnessed, Wait::Until(end.at + wait))
+                Clearance::new(Grade::Witnessed, Wait::until(end.at + wait))
             };
         }
         match &end.last.node {
             Some(node) => self.of_teardown(end, node, wait),
             // It may have been scheduled unseen, anywhere: see `of_unseen`.
-            None => Clearance::new(Grade::Witnessed, Wait::Until(end.at + wait)),
+            None => Clearance::new(Grade::Witnessed, Wait::until(end.at + wait)),
         }
     }
 
@@ -417,7 +415,7 @@ impl Subject<'_> {
 
     /// The clearance where the sandbox may not be stopped for long, though the kubelet of `node` is at work.
     fn endless(&self, clearance: Clearance, node: &str, end: Moment, wait: Duration) -> Clearance {
-        let endless = clearance.wait.moment();
+        let endless = clearance.wait.until;
         let mut held = self.held_by(&[node], end, wait).and(clearance);
         held.endless = endless;
         held
@@ -426,18 +424,18 @@ impl Subject<'_> {
     /// The clearance while nothing shows that the sandbox on one of `nodes` is stopped: `--unfenced` decides.
     fn held_by(&self, nodes: &[&str], end: Moment, wait: Duration) -> Clearance {
         let nodes = nodes.iter().map(|node| (*node).into()).collect();
-        let wait = match self.policy.unfenced {
-            Unfenced::Hold => Wait::For(nodes),
-            Unfenced::FreeAfter(least) => Wait::AtMost(nodes, end + wait.max(least)),
+        let until = match self.policy.unfenced {
+            Unfenced::Hold => None,
+            Unfenced::FreeAfter(least) => Some(end + wait.max(least)),
         };
-        Clearance::new(Grade::Unfenced, wait)
+        Clearance::new(Grade::Unfenced, Wait { until, nodes })
     }
 
     /// A sandbox on `node` whose pod ended at `end`.
     fn of_node(&self, node: &str, end: Moment, wait: Duration) -> Clearance {
         match self.facts.nodes.standing(node, end, self.now) {
-            Standing::Fenced => Clearance::new(Grade::Fenced, Wait::Until(end)),
-            Standing::Gone(since) => Clearance::new(Grade::Fenced, Wait::Until(since + wait)),
+            Standing::Fenced => Clearance::new(Grade::Fenced, Wait::until(end)),
+            Standing::Gone(since) => Clearance::new(Grade::Fenced, Wait::until(since + wait)),
             Standing::Alive { since, last } => {
                 let until = since + wait;
                 // The kubelet must be at work during the whole of W. Only a renewal after W shows this.
@@ -446,12 +444,12 @@ impl Subject<'_> {
                 } else {
                     until
                 };
-                Clearance::new(Grade::Witnessed, Wait::Until(until))
+                Clearance::new(Grade::Witnessed, Wait::until(until))
             }
             Standing::Listening => {
                 // The Lease was not watched long enough. So W begins now at the earliest.
                 let until = self.now + wait.max(look_again(wait));
-                Clearance::new(Grade::Witnessed, Wait::Until(until))
+                Clearance::new(Grade::Witnessed, Wait::until(until))
             }
             Standing::Silent => self.held_by(&[node], end, wait),
         }
@@ -460,32 +458,28 @@ impl Subject<'_> {
     /// The clearance for pods that may have had the row and that no watch showed. They were gone by `since`.
     fn of_unseen(&self, since: Moment, wait: Duration) -> Clearance {
         let nodes = self.facts.nodes;
-        let free_at = Wait::Until(since + wait);
-        let capped = self
-            .policy
-            .unwitnessed_hold
-            .map(|hold| since + hold.max(wait));
         // A pod that was not seen had as many interfaces as those that were, or as those whose rows are there.
         let seen = self.facts.ended.iter().map(|end| end.dels(self.row)).max();
         let dels = self.facts.interfaces.max(seen.unwrap_or_default());
         let silent = nodes.blockers(self.facts.slice, wait, self.now);
-        let is_endless = !matches!(silent, Some(Wait::For(_))) && self.policy.may_never_end(dels);
+        let holds = |wait: Option<&Wait>| wait.is_some_and(|wait| wait.until.is_none());
+        let is_endless = !holds(silent.as_ref()) && self.policy.may_never_end(dels);
         let blockers = if is_endless {
             nodes.suspects(self.facts.slice, wait, self.now)
         } else {
             silent
         };
-        let is_endless = is_endless && matches!(blockers, Some(Wait::For(_)));
-        let unwitnessed = |wait| Clearance::new(Grade::Unwitnessed, wait);
-        let blocked = match (blockers, capped) {
-            (None, _) => unwitnessed(free_at.clone()),
-            (Some(Wait::Until(until)), Some(cap)) if until >= cap => unwitnessed(Wait::Until(cap)),
-            (Some(Wait::For(nodes)), Some(cap)) if !nodes.is_empty() => {
-                unwitnessed(Wait::AtMost(nodes, cap))
+        let is_endless = is_endless && holds(blockers.as_ref());
+        let mut all = Clearance::new(Grade::Unwitnessed, Wait::until(since + wait));
+        if let Some(mut blocked) = blockers {
+            let cap = self.policy.unwitnessed_hold;
+            let cap = cap.map(|hold| since + hold.max(wait));
+            // As long as the nodes are not known, it is not over.
+            if blocked.until.is_some() || !blocked.nodes.is_empty() {
+                blocked.until = blocked.until.into_iter().chain(cap).min();
             }
-            (Some(wait), _) => unwitnessed(wait),
-        };
-        let mut all = unwitnessed(free_at).and(blocked);
+            all.wait = all.wait.and(blocked);
+        }
         all.watched = false;
         all.endless = is_endless.then_some(since + wait);
         all

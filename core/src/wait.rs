@@ -7,40 +7,38 @@ use crate::time::Moment;
 /// When a row may go, or a node blocks no more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Wait {
-    /// From this moment on, unless something happens until then.
-    Until(Moment),
-    /// Not before something happens on these nodes, in the order of their names. Empty while the nodes are not known.
-    For(Arc<[Box<str>]>),
-    /// The same, and from this moment on whatever happens.
-    AtMost(Arc<[Box<str>]>, Moment),
+pub struct Wait {
+    /// From this moment on it is over, whatever happens on the nodes; `None` if only that ends it.
+    pub until: Option<Moment>,
+    /// The nodes on which something may end it, in the order of their names. Without a moment, and empty, while the nodes
+    /// are not known.
+    pub nodes: Arc<[Box<str>]>,
 }
 
 impl Wait {
-    /// The nodes on which something may end it.
-    fn nodes(self) -> Arc<[Box<str>]> {
-        match self {
-            Self::Until(_) => Arc::default(),
-            Self::For(nodes) | Self::AtMost(nodes, _) => nodes,
+    /// From this moment on, unless something happens until then.
+    pub fn until(moment: Moment) -> Self {
+        Self {
+            until: Some(moment),
+            nodes: Arc::default(),
         }
+    }
+
+    /// Not before something happens on these nodes. Empty while the nodes are not known.
+    pub fn on(nodes: Arc<[Box<str>]>) -> Self {
+        Self { until: None, nodes }
+    }
+
+    /// Whether no node holds it, and it is over at a moment.
+    pub fn is_timed(&self) -> bool {
+        self.until.is_some() && self.nodes.is_empty()
     }
 
     /// Both have to be waited for.
     pub fn and(self, other: Self) -> Self {
-        let until = self.moment().zip(other.moment());
-        let nodes = union(self.nodes(), other.nodes());
-        match until {
-            Some((a, b)) if nodes.is_empty() => Self::Until(a.max(b)),
-            Some((a, b)) => Self::AtMost(nodes, a.max(b)),
-            None => Self::For(nodes),
-        }
-    }
-
-    /// The moment from which on it is over whatever happens.
-    pub fn moment(&self) -> Option<Moment> {
-        match self {
-            Self::Until(moment) | Self::AtMost(_, moment) => Some(*moment),
-            Self::For(_) => None,
+        Self {
+            until: self.until.zip(other.until).map(|(a, b)| a.max(b)),
+            nodes: union(self.nodes, other.nodes),
         }
     }
 }

@@ -17,12 +17,12 @@ fn suspected(names: &[&str], second: u64) -> Nodes {
 }
 
 fn by(names: &[&str]) -> Option<Wait> {
-    Some(Wait::For(names.iter().map(|name| (*name).into()).collect()))
+    Some(waits_for(names))
 }
 
 /// It is looked at again then.
 fn until(second: u64) -> Option<Wait> {
-    Some(Wait::Until(at(second)))
+    Some(Wait::until(at(second)))
 }
 
 fn blockers(nodes: &Nodes, now: u64) -> Option<Wait> {
@@ -348,10 +348,7 @@ fn a_node_that_came_back_unseen_was_not_gone_for_so_long() {
     assert_eq!(nodes.blockers(Some("b"), secs(W), at(now)), None);
     assert!(unconfirmed(&nodes, now).contains(&"b"));
     nodes.note_read("b", Some(not_ready()), at(now));
-    assert_eq!(
-        nodes.blockers(Some("b"), secs(W), at(now)),
-        Some(Wait::For(["b".into()].into()))
-    );
+    assert_eq!(nodes.blockers(Some("b"), secs(W), at(now)), by(&["b"]));
 }
 
 /// An event of the watch comes after all events before it. So all that the watch showed until then was true.

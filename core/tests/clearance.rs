@@ -22,10 +22,9 @@ fn free_time(
             .on(working(&["node-1"], NOW))
     };
     let clearance = known.weigh(row, policy, NOW);
-    match clearance.wait {
-        Wait::Until(moment) => (clearance.grade, moment),
-        Wait::For(nodes) | Wait::AtMost(nodes, _) => panic!("waits for {nodes:?}"),
-    }
+    let wait = clearance.wait;
+    assert!(wait.is_timed(), "{wait:?}");
+    (clearance.grade, wait.until.unwrap())
 }
 
 /// An incarnation that reported the row.

@@ -18,11 +18,11 @@ fn a_former_sandbox_waits_for_a_watch_that_is_heard() {
     assert!(!predecessor.is_free(at(NOW)));
     assert_eq!(
         predecessor.clearance.wait,
-        Wait::Until(at(NOW) + LOOK_AGAIN)
+        Wait::until(at(NOW) + LOOK_AGAIN)
     );
     let known = leftover().but(|it| it.fresh = false);
     let leftover = stale(verdict(&present(elsewhere()), &known));
-    assert_eq!(leftover.clearance.wait, Wait::Until(at(NOW) + LOOK_AGAIN));
+    assert_eq!(leftover.clearance.wait, Wait::until(at(NOW) + LOOK_AGAIN));
 }
 
 #[rstest]

@@ -154,7 +154,7 @@ proptest! {
         let Verdict::Stale(Stale { clearance, .. }) = verdict else {
             panic!("{verdict:?}");
         };
-        let due = matches!(clearance.wait, Wait::Until(moment) if moment <= at(now));
+        let due = clearance.wait.is_timed() && clearance.is_over(at(now));
         let released = proof.release(row, &known.facts(), &policy, at(now));
         prop_assert_eq!(released.is_ok(), due);
     }

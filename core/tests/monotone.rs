@@ -4,6 +4,7 @@ use crate::common::prelude::*;
 
 /// The present: after everything that the generators make up.
 const NOW: u64 = 6_000;
+const NEVER: Moment = Moment::new(Duration::MAX);
 
 fn verdict(presence: &Presence, known: &Known, now: u64) -> Verdict {
     known.judge(&pool_with("5"), presence, &Policy::default(), now)
@@ -12,11 +13,8 @@ fn verdict(presence: &Presence, known: &Known, now: u64) -> Verdict {
 /// When the row goes if nothing happens; never where it is held, unknown, or waits for a node.
 fn goes(presence: &Presence, known: &Known) -> Moment {
     match verdict(presence, known, NOW) {
-        Verdict::Stale(stale) => match stale.clearance.wait {
-            Wait::Until(moment) | Wait::AtMost(_, moment) => moment,
-            Wait::For(_) => Moment::new(Duration::MAX),
-        },
-        _ => Moment::new(Duration::MAX),
+        Verdict::Stale(Stale { clearance, .. }) => clearance.wait.until.unwrap_or(NEVER),
+        _ => NEVER,
     }
 }
 
@@ -273,9 +271,9 @@ proptest! {
                 prop_assert!(named.is_none());
                 return Ok(());
             }
-            let Wait::Until(moment) = stale.clearance.wait else {
-                panic!("waits for a node at work");
-            };
+            let wait = stale.clearance.wait;
+            prop_assert!(wait.is_timed(), "waits for a node at work");
+            let moment = wait.until.unwrap();
             prop_assert!(named.is_none_or(|named| moment <= named), "{:?} {}", named, moment);
             named = Some(moment);
             freed |= moment <= at(now);

@@ -123,7 +123,7 @@ fn what_the_watch_still_shows_alive_waits_for_its_end() {
     let good = ended(reporting(POD, "net1", "10.0.0.5"), 100, true);
     let known = Known::of(&[good]).but(|it| it.living = Some(living("uid-2")));
     let stale = stale(verdict(&Presence::Absent, &known));
-    assert_eq!(stale.clearance.wait, Wait::Until(at(NOW) + LOOK_AGAIN));
+    assert_eq!(stale.clearance.wait, Wait::until(at(NOW) + LOOK_AGAIN));
 }
 
 // Rule 4: completed

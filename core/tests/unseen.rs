@@ -66,7 +66,7 @@ fn a_node_that_nobody_has_listened_to_yet_holds_its_rows_even_where_w_is_nothing
     let known = Known::of(&[ended(reporting(POD, "net1", "10.0.0.5"), 100, false)])
         .on(nodes_with(&[("node-1", node_state())]));
     let clearance = weigh(&known, &policy, 200);
-    assert_eq!(clearance.wait, Wait::Until(at(200) + look_again(none)));
+    assert_eq!(clearance.wait, Wait::until(at(200) + look_again(none)));
 }
 
 #[rstest]
@@ -356,12 +356,12 @@ fn nothing_goes_while_the_watch_is_not_heard() {
     let known = Known::of(&[reported(true)]).but(|it| it.fresh = false);
     for now in [END, END + 2, 10_000] {
         let clearance = weigh(&known, &Policy::default(), now);
-        assert_eq!(clearance.wait, Wait::Until(at(now) + LOOK_AGAIN));
+        assert_eq!(clearance.wait, Wait::until(at(now) + LOOK_AGAIN));
         assert!(clearance.watched);
     }
     let of_nobody = Known::default().seen(0).but(|it| it.fresh = false);
     let clearance = weigh(&of_nobody, &Policy::default(), 10_000);
-    assert_eq!(clearance.wait, Wait::Until(at(10_000) + LOOK_AGAIN));
+    assert_eq!(clearance.wait, Wait::until(at(10_000) + LOOK_AGAIN));
 }
 
 // The memory of one incarnation about its rows
@@ -419,7 +419,7 @@ fn a_tag_is_of_a_sandbox_id(#[case] id: &str, #[case] times: usize, #[case] is_o
 #[rstest]
 #[case(until(5), at_most("a", 3), at_most("a", 5))]
 #[case(at_most("a", 7), until(5), at_most("a", 7))]
-#[case(at_most("b", 7), at_most("a", 5), Wait::AtMost(["a".into(), "b".into()].into(), at(7)))]
+#[case(at_most("b", 7), at_most("a", 5), Wait { until: Some(at(7)), ..waits_for(&["a", "b"]) })]
 #[case(at_most("b", 7), waits_for(&["a"]), waits_for(&["a", "b"]))]
 #[case(waits_for(&["a"]), until(5), waits_for(&["a"]))]
 fn of_two_waits_both_count(#[case] a: Wait, #[case] b: Wait, #[case] both: Wait) {

@@ -94,16 +94,14 @@ impl Judged<'_> {
 
     /// Seconds until a collector that starts now would free it.
     pub fn wait_seconds(&self) -> Option<u64> {
-        let moment = self.stale()?.clearance.wait.moment()?;
+        let moment = self.stale()?.clearance.wait.until?;
         Some(moment.since(NOW).as_secs())
     }
 
     /// The nodes that hold it.
     pub fn holding(&self) -> &[Box<str>] {
-        match self.stale().map(|stale| &stale.clearance.wait) {
-            Some(Wait::For(nodes) | Wait::AtMost(nodes, _)) => nodes,
-            _ => &[],
-        }
+        let nodes = self.stale().map(|stale| &*stale.clearance.wait.nodes);
+        nodes.unwrap_or_default()
     }
 
     /// Whether it is a reservation that names no pod and has no unknown field. A person may have it deleted.
@@ -331,7 +329,7 @@ impl<'s> Assessor<'s> {
         if let Verdict::Stale(stale) = &mut verdict
             && !self.snapshot.knows_nodes()
         {
-            stale.clearance.wait = Wait::For(Arc::default());
+            stale.clearance.wait = Wait::on(Arc::default());
         }
         verdict
     }

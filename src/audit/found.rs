@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use ipgc_core::{
-    clearance::Wait,
     judge::{Cause, Held, Stale, Unknown, Verdict},
     names::Reading,
     pool::Unreadable,
@@ -187,7 +186,7 @@ fn of_gone_claim(claim: &str) -> Finding {
 fn of_stale(it: &Judged<'_>, stale: &Stale) -> Finding {
     let wait = &stale.clearance.wait;
     let problem = match stale.cause {
-        _ if !matches!(wait, Wait::Until(_)) => Problem::HeldUnfenced,
+        _ if !wait.is_timed() => Problem::HeldUnfenced,
         Cause::Leftover => Problem::Leftover,
         _ => Problem::Stale,
     };
@@ -195,9 +194,7 @@ fn of_stale(it: &Judged<'_>, stale: &Stale) -> Finding {
     finding.grade = it.grade();
     finding.cause = Some(stale.cause.as_str().to_owned());
     finding.wait_seconds = it.wait_seconds();
-    if let Wait::For(nodes) | Wait::AtMost(nodes, _) = wait {
-        finding.nodes = Arc::clone(nodes);
-    }
+    finding.nodes = Arc::clone(&wait.nodes);
     // While a node is at work, the statement about it does not count.
     if stale.clearance.endless.is_none() {
         finding.command = words::declare_empty(it.holding());

@@ -36,15 +36,16 @@ pub fn stale(stale: &Stale) -> String {
         Cause::Leftover => "its pod runs in another sandbox",
     };
     let after = |moment: &Moment| duration(moment.since(NOW));
-    let wait = match &stale.clearance.wait {
-        Wait::For(nodes) | Wait::AtMost(nodes, _) if stale.clearance.endless.is_some() => format!(
+    let Wait { until, nodes } = &stale.clearance.wait;
+    let wait = match (until, &**nodes) {
+        (Some(moment), []) => format!("; goes {} after a collector has begun", after(moment)),
+        (_, nodes) if stale.clearance.endless.is_some() => format!(
             ", and a kubelet may still be at its DELs; held until booted anew, gone or fenced: {}",
             names(nodes)
         ),
-        Wait::Until(moment) => format!("; goes {} after a collector has begun", after(moment)),
-        Wait::For(nodes) if nodes.is_empty() => "; held, since the nodes are not known".to_owned(),
-        Wait::For(nodes) => format!("; held until back or fenced: {}", names(nodes)),
-        Wait::AtMost(nodes, moment) => format!(
+        (None, []) => "; held, since the nodes are not known".to_owned(),
+        (None, nodes) => format!("; held until back or fenced: {}", names(nodes)),
+        (Some(moment), nodes) => format!(
             "; held for {}, or until back or fenced: {}",
             after(moment),
             names(nodes)

@@ -3,7 +3,6 @@
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc, time::Duration};
 
 use ipgc_core::{
-    clearance::Wait,
     judge::{Stale, Verdict, Word},
     pool::PoolKey,
     time::Moment,
@@ -110,8 +109,8 @@ impl SweepReport {
     pub fn count_stale(&mut self, stale: &Stale) {
         if stale.clearance.endless.is_some() {
             self.endless += 1;
-        } else if let Wait::For(nodes) | Wait::AtMost(nodes, _) = &stale.clearance.wait {
-            self.held_by.count(nodes);
+        } else if !stale.clearance.wait.is_timed() {
+            self.held_by.count(&stale.clearance.wait.nodes);
         }
     }
 

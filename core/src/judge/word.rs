@@ -1,7 +1,6 @@
 //! The word by which rows are counted: one for one thing, in audit, explain, watch, logs and metrics.
 
 use super::{Held, Verdict};
-use crate::clearance::Wait;
 
 /// The word for a [`Verdict`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,7 +62,7 @@ impl Verdict {
     pub fn word(&self) -> Word {
         match self {
             Self::Held(held) => held.word(),
-            Self::Stale(stale) if matches!(stale.clearance.wait, Wait::Until(_)) => Word::Stale,
+            Self::Stale(stale) if stale.clearance.wait.is_timed() => Word::Stale,
             Self::Stale(_) => Word::Unfenced,
             Self::Unknown(_) => Word::Unknown,
         }

@@ -268,7 +268,7 @@ impl Nodes {
 
     fn ask(&self, slice: Option<&str>, wait: Duration, endless: bool, now: Moment) -> Option<Wait> {
         if self.gap.is_some() || self.complete_since.is_none() {
-            return Some(Wait::For(Arc::default()));
+            return Some(Wait::on(Arc::default()));
         }
         let Some(name) = slice else {
             let all = || Self::blocked_by(&self.by_name, wait, endless, now);
@@ -297,9 +297,9 @@ impl Nodes {
             }
         }
         if by.is_empty() {
-            return until.map(Wait::Until);
+            return until.map(Wait::until);
         }
-        Some(Wait::For(by.into()))
+        Some(Wait::on(by.into()))
     }
 
     /// The names of all nodes that are known, those that are gone included, in their order.

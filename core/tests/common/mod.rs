@@ -349,17 +349,20 @@ impl Known {
 }
 
 pub fn until(second: u64) -> Wait {
-    Wait::Until(at(second))
+    Wait::until(at(second))
 }
 
 /// Until something happens on these nodes.
 pub fn waits_for(names: &[&str]) -> Wait {
-    Wait::For(names.iter().map(|name| (*name).into()).collect())
+    Wait::on(names.iter().map(|name| (*name).into()).collect())
 }
 
 /// Until something happens on this node, or until then.
 pub fn at_most(name: &str, second: u64) -> Wait {
-    Wait::AtMost([name.into()].into(), at(second))
+    Wait {
+        until: Some(at(second)),
+        ..waits_for(&[name])
+    }
 }
 
 /// A row as whereabouts 0.8 and later store it.

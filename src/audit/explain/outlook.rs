@@ -1,7 +1,6 @@
 //! The ways in which the verdict on a row, or on a reservation without one, would change: one sentence for each.
 
 use ipgc_core::{
-    clearance::Wait,
     judge::{Cause, Held, Stale, Unknown, Verdict},
     pool::Unreadable,
 };
@@ -108,14 +107,12 @@ pub fn changes(assessor: &Assessor<'_>, it: &Judged<'_>) -> Vec<String> {
 
 fn of_stale(stale: &Stale, podref: &str, wait: &str) -> Vec<String> {
     let mut changes = Vec::new();
-    match &stale.clearance.wait {
-        Wait::Until(_) => changes.push(
+    match &*stale.clearance.wait.nodes {
+        [] if stale.clearance.wait.is_timed() => changes.push(
             "a collector that has run for longer may free it sooner: it knows the row, or saw the end".to_owned(),
         ),
-        Wait::For(nodes) | Wait::AtMost(nodes, _) if nodes.is_empty() => {
-            changes.push("once the nodes are known".to_owned());
-        }
-        Wait::For(nodes) | Wait::AtMost(nodes, _) if stale.clearance.endless.is_some() => {
+        [] => changes.push("once the nodes are known".to_owned()),
+        nodes if stale.clearance.endless.is_some() => {
             changes.push(
                 "when CNI DEL removes it: if its kubelet still calls DEL, and whereabouts on that node reaches the API \
                  server again"
@@ -130,7 +127,7 @@ fn of_stale(stale: &Stale, podref: &str, wait: &str) -> Vec<String> {
                 "by hand, if nothing answers on it: ipgc release --force ADDRESS".to_owned(),
             );
         }
-        Wait::For(nodes) | Wait::AtMost(nodes, _) => {
+        nodes => {
             changes.push(format!(
                 "when all of these have been back, or gone, for {wait}: {}",
                 words::names(nodes)

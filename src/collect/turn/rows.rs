@@ -210,30 +210,23 @@ impl Turn<'_> {
         let (cause, wait) = (stale.cause.as_str(), &stale.clearance.wait);
         let Clearance { grade, endless, .. } = &stale.clearance;
         debug!(pool = %self.key, key, %podref, cause, ?grade, ?wait, ?endless, "not free to go yet");
-        let wait = match endless {
+        let Wait { until, nodes } = match endless {
             // Until then its DEL may be on its way.
-            Some(since) if *since > now => &Wait::Until(*since),
+            Some(since) if *since > now => &Wait::until(*since),
             _ => wait,
         };
-        let outcome = match wait {
-            Wait::Until(moment) => {
-                if *grade == Grade::Settled {
-                    Outcome::not_before(*moment)
-                } else {
-                    self.context.want_leases(*moment + LINGER);
-                    let nodes = self.nodes_of(podref);
-                    Outcome::not_before_or_fenced(*moment, nodes)
-                }
-            }
-            Wait::For(nodes) if nodes.is_empty() => Outcome::not_before(now + LOOK_AGAIN),
-            Wait::For(nodes) => {
+        let outcome = match until {
+            _ if !nodes.is_empty() => {
                 self.report_held(key, podref, &stale.clearance, nodes);
-                Outcome::for_nodes(nodes, key, None)
+                Outcome::for_nodes(nodes, key, *until)
             }
-            Wait::AtMost(nodes, moment) => {
-                self.report_held(key, podref, &stale.clearance, nodes);
-                Outcome::for_nodes(nodes, key, Some(*moment))
+            Some(moment) if *grade == Grade::Settled => Outcome::not_before(*moment),
+            Some(moment) => {
+                self.context.want_leases(*moment + LINGER);
+                Outcome::not_before_or_fenced(*moment, self.nodes_of(podref))
             }
+            // The nodes are not known.
+            None => Outcome::not_before(now + LOOK_AGAIN),
         };
         self.outcome(podref, outcome);
     }
