@@ -110,8 +110,7 @@ impl Reader {
     /// The files of an archive that would be read of its folder.
     fn archive(&mut self, source: impl Read) -> Result<(), String> {
         let broken = |error: io::Error| format!("the archive cannot be read: {error}");
-        let mut source = Ending { source, zeros: 0 };
-        let mut archive = tar::Archive::new(&mut source);
+        let mut archive = tar::Archive::new(source);
         let mut found = false;
         let mut top = None;
         for entry in archive.entries().map_err(broken)? {
@@ -133,9 +132,9 @@ impl Reader {
             let read = self.objects(&path, entry);
             read.map_err(|error| format!("{}: {error}", path.display()))?;
         }
-        // The sum of a packed file stands at its end.
-        io::copy(&mut source, &mut io::sink()).map_err(broken)?;
-        if source.zeros < END_OF_TAR {
+        // The entries end at a block of zeros, and a whole archive has a second one. The sum of a packed file stands at its end.
+        let rest = io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(broken)?;
+        if rest < BLOCK {
             return Err("the archive has no end: it was cut off".to_owned());
         }
         if found {
@@ -146,25 +145,8 @@ impl Reader {
     }
 }
 
-/// A tar ends with two blocks of zeros.
-const END_OF_TAR: u64 = 1024;
-
-/// A source that knows how many zeros were read last.
-struct Ending<R> {
-    source: R,
-    zeros: u64,
-}
-
-impl<R: Read> Read for Ending<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.source.read(buffer)?;
-        let zeros = buffer[..read].iter().rev().take_while(|byte| **byte == 0);
-        let zeros = zeros.count();
-        let before = if zeros == read { self.zeros } else { 0 };
-        self.zeros = before + zeros as u64;
-        Ok(read)
-    }
-}
+/// The size of a block of a tar.
+const BLOCK: u64 = 512;
 
 const NOTHING_THERE: &str =
     "no file there ends in .json, .yaml or .yml, and none below it is named after a kind";
