@@ -44,15 +44,15 @@ pub enum Sign {
 }
 
 impl Sign {
-    /// All of them, with their characters and their words.
-    pub const ALL: [(Self, char, &'static str); 7] = [
-        (Self::Live, '█', "live"),
-        (Self::Held, '▓', "held"),
-        (Self::Stale, '▒', "stale"),
-        (Self::Unknown, '?', "unknown"),
-        (Self::Free, '·', "free"),
-        (Self::Reserved, '○', "reserved"),
-        (Self::Excluded, '×', "excluded"),
+    /// All of them, in the order of a legend.
+    pub const ALL: [Self; 7] = [
+        Self::Live,
+        Self::Held,
+        Self::Stale,
+        Self::Unknown,
+        Self::Free,
+        Self::Reserved,
+        Self::Excluded,
     ];
 
     /// Of a row with its verdict, or of a reservation without a row.
@@ -66,24 +66,40 @@ impl Sign {
         }
     }
 
-    /// It, its character and its word.
-    pub fn row(self) -> (Self, char, &'static str) {
-        let mut all = Self::ALL.iter();
-        let row = all.find(|(sign, ..)| *sign == self);
-        row.copied().unwrap_or((self, ' ', ""))
+    pub(super) fn look(self) -> Look {
+        let (character, word, letter, colour) = match self {
+            Self::Live => ('█', "live", "", 32),
+            Self::Held => ('▓', "held", "H", 33),
+            Self::Stale => ('▒', "stale", "S", 31),
+            Self::Unknown => ('?', "unknown", "?", 35),
+            Self::Free => ('·', "free", "", 2),
+            Self::Reserved => ('○', "reserved", "", 33),
+            Self::Excluded => ('×', "excluded", "", 2),
+        };
+        Look {
+            character,
+            word,
+            letter,
+            colour,
+        }
     }
+}
 
-    /// Its character.
-    pub fn character(self) -> char {
-        self.row().1
-    }
+/// How a sign looks.
+pub(super) struct Look {
+    pub character: char,
+    pub word: &'static str,
+    /// In a cell of the page, for whom colours tell nothing.
+    pub letter: &'static str,
+    /// Of a terminal's own palette.
+    pub colour: u8,
 }
 
 /// Which sign means which: `█ live, ▓ held, …`.
 pub fn legend(signs: usize) -> String {
-    let all = Sign::ALL.iter().take(signs);
+    let all = Sign::ALL.into_iter().take(signs).map(Sign::look);
     let all: Vec<_> = all
-        .map(|(_, sign, word)| format!("{sign} {word}"))
+        .map(|it| format!("{} {}", it.character, it.word))
         .collect();
     all.join(", ")
 }
@@ -202,7 +218,7 @@ impl Grid {
         Some(Self {
             first: first.to_string(),
             each: each_of,
-            cells: signs.into_iter().map(Sign::character).collect(),
+            cells: signs.iter().map(|it| it.look().character).collect(),
             rest: u64::try_from(count - shown).unwrap_or(u64::MAX),
         })
     }

@@ -5,7 +5,7 @@ use std::{io, time::Duration};
 use ipgc_core::text::clean;
 
 use super::{
-    grid::{Sign, bar, legend},
+    grid::{bar, legend},
     report::{PartUsage, PoolUsage, Report},
     table::{shown, write_rows},
     words,
@@ -143,9 +143,10 @@ fn picture(usage: &PoolUsage, width: usize, colours: bool) -> String {
         .into_iter()
         .filter(|(_, cells)| *cells > 0);
     let cells = cells.map(|(sign, cells)| {
-        let text = sign.character().to_string().repeat(cells);
+        let sign = sign.look();
+        let text = sign.character.to_string().repeat(cells);
         if colours {
-            format!("\x1b[{}m{text}\x1b[0m", colour(sign))
+            format!("\x1b[{}m{text}\x1b[0m", sign.colour)
         } else {
             text
         }
@@ -155,16 +156,5 @@ fn picture(usage: &PoolUsage, width: usize, colours: bool) -> String {
         "-".to_owned()
     } else {
         picture
-    }
-}
-
-/// The colours of a terminal's own palette.
-fn colour(sign: Sign) -> u8 {
-    match sign {
-        Sign::Live => 32,
-        Sign::Held | Sign::Reserved => 33,
-        Sign::Stale => 31,
-        Sign::Unknown => 35,
-        Sign::Free | Sign::Excluded => 2,
     }
 }

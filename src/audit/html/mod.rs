@@ -57,7 +57,8 @@ pub fn write_page(
                 format!("<p class=soft>Note: {}</p>", escaped(note))
             }),
             "findings" => findings(report),
-            "key" => all(Sign::ALL.iter(), |(_, sign, word)| {
+            "key" => all(Sign::ALL.map(Sign::look).iter(), |it| {
+                let (sign, word) = (it.character, it.word);
                 format!("<span><i class={word}></i>{sign} {word}</span>")
             }),
             "pools" => all(
@@ -110,7 +111,8 @@ fn data(report: &Report, snapshot: &Snapshot, policy: &Policy) -> (Vec<Option<Gr
         pools[*at]["rows"] = rows;
         grids[*at] = grid;
     });
-    let signs = Sign::ALL.map(|(_, sign, word)| (sign.to_string(), json!([word, letter(word)])));
+    let signs = Sign::ALL.map(Sign::look);
+    let signs = signs.map(|it| (it.character.to_string(), json!([it.word, it.letter])));
     let mut texts: Vec<_> = texts.into_iter().collect();
     texts.sort_unstable_by_key(|(_, place)| *place);
     let texts = texts.into_iter().map(|(text, _)| text);
@@ -159,19 +161,9 @@ fn told(
         text(&state),
         text(&reason),
         text(&changes),
-        text(Sign::of(it).row().2),
+        text(Sign::of(it).look().word),
         usize::from(it.address.is_some()),
     ])
-}
-
-/// What stands in a cell, for whom colours tell nothing.
-fn letter(word: &str) -> &'static str {
-    match word {
-        "held" => "H",
-        "stale" => "S",
-        "unknown" => "?",
-        _ => "",
-    }
 }
 
 fn escaped(text: &str) -> String {
@@ -250,7 +242,8 @@ fn of_pool(at: usize, usage: &PoolUsage, grid: Option<&Grid>) -> String {
     };
     let bar = bar(usage, 100).into_iter().filter(|(_, cells)| *cells > 0);
     let bar = all(bar, |(sign, cells)| {
-        format!("<i class={} style=\"width:{cells}%\"></i>", sign.row().2)
+        let word = sign.look().word;
+        format!("<i class={word} style=\"width:{cells}%\"></i>")
     });
     let mut lines = vec![format!("{range}: {}", usage.split)];
     if !usage.definitions.is_empty() {
