@@ -13,7 +13,7 @@ use std::{
 };
 
 use ipgc_core::{
-    address::Range,
+    address::{Range, readings},
     clearance::{Facts, Other, Wait},
     definitions::{Networks, Scope, networks_of},
     evidence::{DEFAULT_POD_GRACE, Policy},
@@ -118,9 +118,10 @@ impl<'s> Assessor<'s> {
         let index = Index::of(snapshot);
         let unreadable = snapshot.unreadable.iter();
         let unreadable = unreadable.filter(|it| it.kind == Kind::IpPool);
-        let nameless = index.pools.iter().filter(|place| place.range.is_none());
+        let pools = index.pools.iter().map(|place| &place.pool);
+        let nameless = pools.filter(|pool| pool.range.is_none());
         let blind = unreadable.map(Unreadable::namespace);
-        let blind = blind.chain(nameless.map(|place| &*place.key.namespace));
+        let blind = blind.chain(nameless.map(|pool| &*pool.key().namespace));
         Self {
             blind: blind.map(str::to_owned).collect(),
             index,
@@ -140,8 +141,9 @@ impl<'s> Assessor<'s> {
     pub fn unreadable(&self) -> impl Iterator<Item = (Kind, String)> {
         let all = self.snapshot.unreadable.iter();
         let all = all.map(|it| (it.kind, it.name.clone()));
-        let pools = self.index.pools.iter().filter(|it| it.range.is_none());
-        all.chain(pools.map(|it| (Kind::IpPool, it.key.to_string())))
+        let pools = self.index.pools.iter().map(|place| &place.pool);
+        let pools = pools.filter(|pool| pool.range.is_none());
+        all.chain(pools.map(|pool| (Kind::IpPool, pool.key().to_string())))
     }
 
     /// Shows all rows, and all reservations without a row.
@@ -159,13 +161,13 @@ impl<'s> Assessor<'s> {
     ) -> Vec<Judged<'_>> {
         let mut orphans = HashMap::<_, Vec<_>>::new();
         for it in self.orphans() {
-            let pool = it.place.map(|place| &place.key);
+            let pool = it.place.map(|place| place.pool.key());
             orphans.entry(pool).or_default().push(it);
         }
         for (pool, place) in self.snapshot.observed().zip(&self.index.pools) {
             let rows = pool.rows().iter();
             let rows: Vec<_> = rows.map(|row| self.row(&pool, place, row)).collect();
-            let lone = orphans.remove(&Some(&place.key)).unwrap_or_default();
+            let lone = orphans.remove(&Some(place.pool.key())).unwrap_or_default();
             show(place, &rows, &lone);
         }
         orphans.remove(&None).unwrap_or_default()
@@ -178,7 +180,7 @@ impl<'s> Assessor<'s> {
             Some(content) => self.snapshot.presence(&content.podref),
             None => Presence::Unknown("not asked".into()),
         };
-        let of_pool = (Some(place), place.range, &place.networks);
+        let of_pool = (Some(place), place.pool.range, &place.networks);
         let others = self.index.others_of(self.snapshot, content);
         let facts = self.facts(content, of_pool, &presence, &others);
         let verdict = judge(pool, row, &presence, &facts, self.policy, NOW);
@@ -204,7 +206,7 @@ impl<'s> Assessor<'s> {
         }
         let (place, address, _) = (it.place?, it.address?, it.stale()?);
         self.snapshot
-            .reservations_of(&place.key.namespace, &place.networks, address)
+            .reservations_of(&place.pool.key().namespace, &place.networks, address)
             .find(|(_, reserved)| reserved.owner() == it.owner())?
             .1
             .created
@@ -216,9 +218,9 @@ impl<'s> Assessor<'s> {
         known.add_definitions(&self.snapshot.definitions);
         let mut places = HashMap::<_, Vec<&Place>>::new();
         for place in &self.index.pools {
-            known.add_pool(&place.networks, place.range);
+            known.add_pool(&place.networks, place.pool.range);
             for network in &place.networks {
-                let of = (place.key.namespace.as_str(), network.as_deref());
+                let of = (place.pool.key().namespace.as_str(), network.as_deref());
                 places.entry(of).or_default().push(place);
             }
         }
@@ -235,11 +237,12 @@ impl<'s> Assessor<'s> {
             let place = reading.one().and_then(|(network, address)| {
                 let of = (reserved.namespace.as_str(), network);
                 let mut places = places.get(&of).into_iter().flatten().copied();
-                places.find(|place| place.range.is_some_and(|it| it.contains(address)))
+                places.find(|place| place.pool.range.is_some_and(|it| it.contains(address)))
             });
             let mut it = self.orphan(reserved, reading, place);
-            let is_exempt = self.index.exempt[at] && !reserved.is_claimed();
-            if is_exempt && it.stale().is_some() {
+            let of = &reserved.namespace;
+            let is_exempt = || readings(&reserved.name).any(|(_, at)| self.index.exempts(of, at));
+            if it.stale().is_some() && !reserved.is_claimed() && is_exempt() {
                 it.verdict = Verdict::Unknown(Unknown::Exempt);
             }
             orphans.push(it);
@@ -309,7 +312,7 @@ impl<'s> Assessor<'s> {
             None => Presence::Unknown("not asked".into()),
         };
         let mut places = self.index.pools.iter();
-        let place = places.find(|place| place.key == *observed.key());
+        let place = places.find(|place| place.pool.key() == observed.key());
         let slices = slice_pools(&self.snapshot.slices);
         let slice = slices.get(observed.key()).map(AsRef::as_ref);
         let networks = networks_of(&observed.key().name, observed.range, slice);
@@ -372,7 +375,7 @@ impl<'s> Assessor<'s> {
 
     /// The definitions that lead to a pool, if there are some.
     pub fn leading(&self, place: &Place) -> Option<&Leading<'s>> {
-        self.definitions.as_ref()?.to_pool(&place.key.name)
+        self.definitions.as_ref()?.to_pool(&place.pool.key().name)
     }
 
     /// The node of a pod that is there.

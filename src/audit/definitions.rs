@@ -195,7 +195,7 @@ impl<'s> Definitions<'s> {
     /// The definition that hands out addresses of a pool that nothing leads to any more, from another pool of its network:
     /// its name, its section and the range there. Its range was changed.
     pub fn superseding(&self, place: &Place) -> Option<(&'s str, &'s Ipam, Range)> {
-        let own = place.range?;
+        let own = place.pool.range?;
         self.sections().find_map(|(name, ipam)| {
             let mut ranges = ipam.ranges.iter();
             let range = ranges.find(|range| range.overlaps(own))?;
@@ -217,7 +217,7 @@ impl<'s> Definitions<'s> {
 
     /// Whether rows of a pool are reserved across ranges, by what leads to it or has superseded it.
     pub fn reserves(&self, place: &Place) -> bool {
-        match self.to_pool(&place.key.name) {
+        match self.to_pool(&place.pool.key().name) {
             Some(leading) => leading.reserves,
             None => self
                 .superseding(place)

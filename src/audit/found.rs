@@ -72,7 +72,7 @@ impl Assessor<'_> {
     /// Says which row or reservation a finding is about, and whose it is.
     pub fn describe(&self, finding: &mut Finding, it: &Judged<'_>) {
         finding.address = it.address.map(|address| address.to_string());
-        finding.pool = it.place.map(|place| place.key.name.clone());
+        finding.pool = it.place.map(|place| place.pool.key().name.clone());
         match &it.item {
             Item::Row(pool, row) => {
                 finding.row = Some(RowReport {
@@ -125,7 +125,7 @@ impl Assessor<'_> {
             return None;
         }
         let mut others = None;
-        let namespace = &place.key.namespace;
+        let namespace = &place.pool.key().namespace;
         for (_, found) in snapshot.reservations_of(namespace, &place.networks, content.address) {
             if found.is_of(content) {
                 return None;

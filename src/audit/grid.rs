@@ -173,7 +173,7 @@ impl Grid {
         rows: &[Judged<'_>],
         lone: &[Judged<'_>],
     ) -> Option<Self> {
-        let range = place.range?;
+        let range = place.pool.range?;
         let (first, last) = range.first_and_last();
         let count = (number(last.0) - number(first)).saturating_add(1);
         let inside = |it: IpAddr| range.contains(it).then(|| number(it) - number(first));

@@ -9,7 +9,6 @@ use std::{
 };
 
 use ipgc_core::{
-    address::{Range, readings},
     clearance::{Living, Other},
     definitions::{Networks, Scope, may_be_of, networks_of},
     evidence::Sandboxes,
@@ -39,8 +38,6 @@ pub struct Index {
     held: HashMap<IpAddr, Vec<(usize, Box<str>)>>,
     /// Which reservations have a row, in the order of the snapshot.
     pub has_row: Vec<bool>,
-    /// Which reservations a person exempted, by a pool of their namespace, in the same order.
-    pub exempt: Vec<bool>,
     /// All rows of the pods that are there and do not report one of their rows.
     pub siblings: HashMap<PodRef, Vec<RowContent>>,
     /// The places in the snapshot of the pods that report an address.
@@ -51,31 +48,23 @@ pub struct Index {
 
 /// A pool.
 pub struct Place {
-    /// Namespace and name.
-    pub key: PoolKey,
-    /// The range, if it can be read.
-    pub range: Option<Range>,
+    /// All of it but its rows, which [`Snapshot::observed`] has.
+    pub pool: ObservedPool,
     /// The networks that its reservations may be of.
     pub networks: Networks,
     /// The node whose slice it provably is.
     pub slice: Option<Box<str>>,
     /// The node whose slice it is by its name, and a pod of another node that has a row in it.
     pub disproved_slice: Option<(Box<str>, PodRef)>,
-    /// `metadata.uid`.
-    pub uid: Box<str>,
-    /// `metadata.resourceVersion` of a pool without rows, which may be removed.
-    pub version: Option<Box<str>>,
-    /// A word by which a person exempted something of it, and that ipgc cannot read.
-    pub unclear_exemption: Option<Box<str>>,
 }
 
 impl Place {
     /// The note about an exemption that cannot be read.
     pub fn note_of_exemption(&self) -> Option<String> {
-        let word = self.unclear_exemption.as_deref()?;
+        let word = self.pool.unclear_exemption()?;
         Some(format!(
             "pool {}: all of its rows are kept, since in its annotation {KEEP_ANNOTATION} {:?} is neither an address nor a key",
-            self.key,
+            self.pool.key(),
             excerpt(word)
         ))
     }
@@ -86,7 +75,6 @@ impl Index {
     pub fn of(snapshot: &Snapshot) -> Self {
         let mut index = Self {
             has_row: vec![false; snapshot.reservations.len()],
-            exempt: vec![false; snapshot.reservations.len()],
             ..Self::default()
         };
         for (at, pod) in snapshot.pods.iter().enumerate() {
@@ -99,7 +87,7 @@ impl Index {
         }
         let slices = slice_pools(&snapshot.slices);
         for pool in snapshot.observed() {
-            index.add_pool(snapshot, &slices, &pool);
+            index.add_pool(snapshot, &slices, pool);
         }
         index.find_siblings(snapshot);
         index
@@ -109,7 +97,7 @@ impl Index {
         &mut self,
         snapshot: &Snapshot,
         slices: &HashMap<PoolKey, Box<str>>,
-        pool: &ObservedPool,
+        mut pool: ObservedPool,
     ) {
         let (key, range, number) = (pool.key(), pool.range, self.pools.len());
         let node = slices.get(key).cloned();
@@ -149,27 +137,23 @@ impl Index {
             let held = self.held.entry(address).or_default();
             held.push((number, owner.into()));
         }
-        if pool.has_exemptions() {
-            for (at, reserved) in snapshot.reservations.iter().enumerate() {
-                let mut addresses = readings(&reserved.name).map(|(_, address)| address);
-                self.exempt[at] |=
-                    reserved.namespace == key.namespace && addresses.any(|it| pool.exempts(it));
-            }
-        }
         let (slice, disproved_slice) = match other {
             Some(podref) => (None, node.map(|node| (node, podref))),
             None => (node, None),
         };
+        pool.forget_rows();
         self.pools.push(Place {
-            key: key.clone(),
-            range,
+            pool,
             networks,
             slice,
             disproved_slice,
-            uid: pool.uid().into(),
-            version: snapshot.empty_pools.get(key).cloned(),
-            unclear_exemption: pool.unclear_exemption().map(Into::into),
         });
+    }
+
+    /// Whether a person exempted this address by a pool of this namespace, and so in all networks of the namespace.
+    pub fn exempts(&self, namespace: &str, address: IpAddr) -> bool {
+        let mut pools = self.pools.iter().map(|place| &place.pool);
+        pools.any(|it| it.exempts(address) && it.key().namespace == namespace)
     }
 
     /// Whether the pod of a reservation has a row of this address in a pool that may be of this network.
@@ -177,8 +161,8 @@ impl Index {
         let rows = self.held.get(&address).into_iter().flatten();
         let mut own = rows.filter(|(_, podref)| **podref == *of.owner());
         own.any(|(place, _)| {
-            let Place { key, networks, .. } = &self.pools[*place];
-            key.namespace == of.namespace && may_be_of(networks, network, true)
+            let Place { pool, networks, .. } = &self.pools[*place];
+            pool.key().namespace == of.namespace && may_be_of(networks, network, true)
         })
     }
 

@@ -234,7 +234,7 @@ impl Audit<'_> {
         }
         self.findings.extend(self.assessor.finding(it));
         self.findings.extend(self.assessor.unreserved(it));
-        let range = place.range.zip(it.content.as_ref());
+        let range = place.pool.range.zip(it.content.as_ref());
         if range.is_some_and(|(range, content)| !range.contains(content.address)) {
             let detail = "the address is not in the range of its pool";
             let mut finding = Finding::new(Problem::OutOfRange, detail);

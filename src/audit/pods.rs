@@ -39,7 +39,7 @@ impl Use<'_> {
     /// have it.
     fn is_of(&self, place: &Place) -> bool {
         let (networks, network) = (&place.networks, self.network());
-        let Some(range) = place.range else {
+        let Some(range) = place.pool.range else {
             return false;
         };
         if self.ipam.slices.is_none() {
@@ -72,11 +72,12 @@ impl Use<'_> {
     /// Says in which pool it is, or would be.
     fn name_pool(&self, finding: &mut Finding) {
         let mut places = self.assessor.index.pools.iter();
-        let has_address = |place: &Place| place.range.is_some_and(|it| it.contains(self.address));
+        let has_address =
+            |place: &Place| place.pool.range.is_some_and(|it| it.contains(self.address));
         let would_hold = || places.find(|place| has_address(place) && self.is_of(place));
         if let Some(place) = self.holder().or_else(would_hold) {
-            finding.namespace = Some(place.key.namespace.clone());
-            finding.pool = Some(place.key.name.clone());
+            finding.namespace = Some(place.pool.key().namespace.clone());
+            finding.pool = Some(place.pool.key().name.clone());
         } else if self.ipam.slices.is_none() {
             finding.pool = self.pool_names().next();
         }
@@ -103,7 +104,7 @@ impl Use<'_> {
         let snapshot = self.assessor.snapshot;
         let networks = [self.network().map(Into::into)].into();
         self.assessor.index.pools.iter().any(|place| {
-            let namespace = &place.key.namespace;
+            let namespace = &place.pool.key().namespace;
             let mut found = snapshot.reservations_of(namespace, &networks, self.address);
             found.any(|(_, it)| it.owner() == self.pod.podref.as_str())
         })
@@ -115,9 +116,9 @@ impl Use<'_> {
             return None;
         }
         let mut finding = match self.holder() {
-            Some(place) => Finding::new(
+            Some(Place { pool, .. }) => Finding::new(
                 Problem::InUseUnallocated,
-                format!("its pod lives, and the row in {} is another's", place.key),
+                format!("its pod lives, and the row in {} is another's", pool.key()),
             ),
             // The dump has pools before reservations before pods.
             None if self.assessor.snapshot.source == Source::Files && self.is_reserved() => {

@@ -27,7 +27,7 @@ const NEARLY_FULL: u128 = 90;
 
 /// How full a pool with these rows is.
 pub fn usage(assessor: &Assessor<'_>, place: &Place, rows: &[Judged<'_>]) -> PoolUsage {
-    let (range, leading) = (place.range, assessor.leading(place));
+    let (range, leading) = (place.pool.range, assessor.leading(place));
     let spans = || leading.into_iter().flat_map(Leading::spans);
     let size = range.and_then(|range| handed_out(range, spans()));
     let size = size.map(limited);
@@ -47,8 +47,8 @@ pub fn usage(assessor: &Assessor<'_>, place: &Place, rows: &[Judged<'_>]) -> Poo
     let parts = leading.zip(range).map(|(it, range)| parts(rows, range, it));
     let ages = rows.iter().filter_map(|it| assessor.reserved_seconds(it));
     PoolUsage {
-        namespace: place.key.namespace.clone(),
-        name: place.key.name.clone(),
+        namespace: place.pool.key().namespace.clone(),
+        name: place.pool.key().name.clone(),
         range: range.map(|range| range.to_string()),
         size,
         free: size.map(|size| size.saturating_sub(taken.rows() as u64)),
@@ -145,7 +145,8 @@ impl fmt::Display for Split {
     }
 }
 
-fn about(problem: Problem, key: &PoolKey, detail: String) -> Finding {
+fn about(problem: Problem, place: &Place, detail: String) -> Finding {
+    let key = place.pool.key();
     let mut finding = Finding::new(problem, detail);
     finding.namespace = Some(key.namespace.clone());
     finding.pool = Some(key.name.clone());
@@ -161,8 +162,8 @@ pub fn findings(assessor: &Assessor<'_>, place: &Place, usage: &PoolUsage) -> Ve
     match (definitions, leading) {
         (Some(definitions), Some(leading)) => findings.extend(statics(definitions, place, leading)),
         (Some(definitions), None) => {
-            let source = assessor.snapshot.source;
-            findings.push(without_definition(place, usage.split, definitions, source));
+            let found = without_definition(place, usage.split, definitions, assessor.snapshot);
+            findings.push(found);
         }
         (None, _) => {}
     }
@@ -183,7 +184,7 @@ fn nearly_full(place: &Place, usage: &PoolUsage, leading: Option<&Leading<'_>>) 
     let (size, split) = (usage.size?, usage.filling());
     let rows = split.rows();
     if leading
-        .zip(place.range)
+        .zip(place.pool.range)
         .is_some_and(|(leading, range)| leading.is_of_single_addresses(range))
     {
         return None;
@@ -195,7 +196,7 @@ fn nearly_full(place: &Place, usage: &PoolUsage, leading: Option<&Leading<'_>>) 
             ""
         };
         let detail = format!("{rows} of {size} addresses are taken: {split}{first}");
-        about(Problem::NearlyFull, &place.key, detail)
+        about(Problem::NearlyFull, place, detail)
     })
 }
 
@@ -214,7 +215,7 @@ fn full_parts(place: &Place, usage: &PoolUsage) -> Vec<Finding> {
         detail += &first.map_or_else(String::new, |it| format!(", from {it}"));
         let last = part.last.as_ref();
         detail += &last.map_or_else(String::new, |it| format!(" to {it}"));
-        let mut finding = about(Problem::NearlyFull, &place.key, detail);
+        let mut finding = about(Problem::NearlyFull, place, detail);
         finding.definition = part.definitions.first().cloned();
         finding
     });
@@ -223,7 +224,7 @@ fn full_parts(place: &Place, usage: &PoolUsage) -> Vec<Finding> {
 
 /// The findings about addresses that a definition gives to each of its pods, and that a pool gives away as well.
 fn statics(definitions: &Definitions<'_>, place: &Place, leading: &Leading<'_>) -> Vec<Finding> {
-    let Some(range) = place.range else {
+    let Some(range) = place.pool.range else {
         return Vec::new();
     };
     let clashing = definitions.statics(place).filter_map(|(name, address)| {
@@ -234,7 +235,7 @@ fn statics(definitions: &Definitions<'_>, place: &Place, leading: &Leading<'_>) 
              pool: add it to `exclude` there",
             words::names(&handing_out)
         );
-        let mut finding = about(Problem::StaticInPool, &place.key, detail);
+        let mut finding = about(Problem::StaticInPool, place, detail);
         finding.address = Some(address.to_string());
         finding.definition = Some(first.into());
         Some(finding)
@@ -245,8 +246,8 @@ fn statics(definitions: &Definitions<'_>, place: &Place, leading: &Leading<'_>) 
 /// The finding about a pool whose range cannot be read. Where it has rows, they say so.
 fn without_range(place: &Place, usage: &PoolUsage) -> Option<Finding> {
     let detail = "the range of this pool is missing, or not a CIDR";
-    (place.range.is_none() && usage.split.rows() == 0)
-        .then(|| about(Problem::Unreadable, &place.key, detail.to_owned()))
+    (place.pool.range.is_none() && usage.split.rows() == 0)
+        .then(|| about(Problem::Unreadable, place, detail.to_owned()))
 }
 
 /// The finding about a pool that is one node's slice by its name, and not by its rows.
@@ -257,7 +258,7 @@ fn slice_of_several_nodes(assessor: &Assessor<'_>, place: &Place) -> Option<Find
         "it is the slice of node {node} by its name, but pod {podref} on node {other} has a row in it: all nodes may run \
          what nobody saw of it, not {node} alone"
     );
-    let mut finding = about(Problem::SliceOfSeveralNodes, &place.key, detail);
+    let mut finding = about(Problem::SliceOfSeveralNodes, place, detail);
     finding.nodes = [node.clone(), other.into()].into();
     Some(finding)
 }
@@ -271,19 +272,19 @@ pub fn unreferenced(snapshot: &Snapshot) -> Vec<(PoolKey, Preconditions)> {
     };
     let may_lead = |place: &Place| {
         place.slice.is_some()
-            || definitions.to_pool(&place.key.name).is_some()
+            || definitions.to_pool(&place.pool.key().name).is_some()
             || [false, true]
                 .iter()
                 .any(|is_broken| !definitions.may_lead(place, *is_broken).is_empty())
     };
-    let all = assessor.index.pools.iter().zip(snapshot.observed());
-    let unreferenced = all.filter(|(place, pool)| !pool.has_exemptions() && !may_lead(place));
-    let states = unreferenced.filter_map(|(place, _)| {
+    let all = assessor.index.pools.iter();
+    let unreferenced = all.filter(|place| !place.pool.has_exemptions() && !may_lead(place));
+    let states = unreferenced.filter_map(|Place { pool, .. }| {
         let state = Preconditions {
-            uid: Some(place.uid.to_string()),
-            resource_version: Some(place.version.as_deref()?.to_owned()),
+            uid: Some(pool.uid().to_owned()),
+            resource_version: Some(snapshot.empty_pools.get(pool.key())?.to_string()),
         };
-        Some((place.key.clone(), state))
+        Some((pool.key().clone(), state))
     });
     states.collect()
 }
@@ -293,7 +294,7 @@ fn without_definition(
     place: &Place,
     split: Split,
     definitions: &Definitions<'_>,
-    source: Source,
+    snapshot: &Snapshot,
 ) -> Finding {
     let mut detail = "no definition leads to it".to_owned();
     let mut command = None;
@@ -308,7 +309,7 @@ fn without_definition(
             "{detail} any more: {name} hands out {range} instead, so whereabouts gives nothing more of it; its {rows} rows \
              go with their pods, and it may be removed when they are gone"
         );
-        let mut finding = about(Problem::PoolSuperseded, &place.key, detail);
+        let mut finding = about(Problem::PoolSuperseded, place, detail);
         finding.definition = Some(name.into());
         return finding;
     } else if rows > 0 {
@@ -318,12 +319,12 @@ fn without_definition(
             detail = format!("{detail}, unless it is of one whose range cannot be read: {broken}");
         }
         detail = format!("{detail}; it has {rows} rows, and may be removed when they are gone");
-    } else if source == Source::Files {
+    } else if snapshot.source == Source::Files {
         detail = format!("{detail}; {LOOK_AGAIN}");
     } else {
-        command = place.delete();
+        command = deletion(snapshot, place);
     }
-    let mut finding = about(Problem::PoolWithoutDefinition, &place.key, detail);
+    let mut finding = about(Problem::PoolWithoutDefinition, place, detail);
     finding.command = command;
     finding
 }
@@ -331,10 +332,9 @@ fn without_definition(
 /// Files may be old: a command of theirs might remove a pool that is in use by now.
 const LOOK_AGAIN: &str = "look again at the cluster for the command that removes it";
 
-impl Place {
-    fn delete(&self) -> Option<String> {
-        words::delete_pool(&self.key, &self.uid, self.version.as_deref()?)
-    }
+fn deletion(snapshot: &Snapshot, Place { pool, .. }: &Place) -> Option<String> {
+    let version = snapshot.empty_pools.get(pool.key())?;
+    words::delete_pool(pool.key(), pool.uid(), version)
 }
 
 /// The findings about slices of nodes that are gone. `usages` are those of all pools, in the order of the index.
@@ -357,7 +357,7 @@ fn gone_slice(
 ) -> Finding {
     let of_slice = slice_pools(std::slice::from_ref(slice));
     let mut all = assessor.index.pools.iter().zip(usages);
-    let found = all.find(|(place, _)| of_slice.contains_key(&place.key));
+    let found = all.find(|(place, _)| of_slice.contains_key(place.pool.key()));
     let pool = found.map(|(place, _)| place);
     let count = found.map_or(0, |(_, usage)| usage.split.rows());
     let Slice {
@@ -373,7 +373,7 @@ fn gone_slice(
     } else if assessor.snapshot.source == Source::Files {
         detail = format!("{detail}; {LOOK_AGAIN}");
     } else if is_proven {
-        command = match pool.map(Place::delete) {
+        command = match pool.map(|place| deletion(assessor.snapshot, place)) {
             Some(delete) => delete
                 .zip(words::unassign(slice, index))
                 .map(|(delete, unassign)| format!("{delete} && {unassign}")),
@@ -382,7 +382,7 @@ fn gone_slice(
     }
     let mut finding = Finding::new(Problem::SliceOfGoneNode, detail);
     finding.namespace = Some(slice.namespace.clone());
-    finding.pool = pool.map(|place| place.key.name.clone());
+    finding.pool = pool.map(|place| place.pool.key().name.clone());
     finding.nodes = [node.clone()].into();
     finding.command = command;
     finding

@@ -3,7 +3,7 @@
 //! A person can say that no sandbox answers, or that a row which cannot be read is of no use. That a pod needs
 //! its address no more, a person can say only of a pod that runs without reporting the address.
 
-use std::{collections::HashSet, net::IpAddr};
+use std::net::IpAddr;
 
 use ipgc_core::{
     address::may_reserve,
@@ -67,10 +67,6 @@ fn standing(
     address: IpAddr,
     is_wanted: impl Fn(&PoolKey) -> bool,
 ) -> (Vec<Forced>, Vec<String>) {
-    let pools = assessor.snapshot.observed();
-    let pools = pools.filter(|pool| pool.exempts(address));
-    // A pool exempts the address in all networks of its namespace.
-    let exempt: HashSet<_> = pools.map(|pool| pool.key().namespace.clone()).collect();
     let (mut rows, mut reservations, mut ambiguous) = (Vec::new(), Vec::new(), Vec::new());
     assessor.each(|it| {
         let name = || match &it.item {
@@ -94,7 +90,8 @@ fn standing(
         let (is_exempt, of_kind) = match &it.item {
             Item::Row(pool, row) => (pool.is_exempt(row), &mut rows),
             Item::Reservation(reserved, _) => {
-                (exempt.contains(&*reserved.namespace), &mut reservations)
+                let is_exempt = assessor.index.exempts(&reserved.namespace, address);
+                (is_exempt, &mut reservations)
             }
         };
         let may_go = if is_exempt {
@@ -146,7 +143,7 @@ fn place_of(it: &Judged<'_>) -> (PoolKey, Subject) {
                 name: reserved.name.clone(),
                 uid: reserved.uid.clone(),
             };
-            let pool = it.place.map(|place| place.key.clone());
+            let pool = it.place.map(|place| place.pool.key().clone());
             (pool.unwrap_or_else(alone), subject)
         }
     }
@@ -193,7 +190,7 @@ pub fn at(
         |key: &PoolKey| pool.is_none_or(|pool| is_named(pool, &key.namespace, &key.name));
     let mut places = assessor.index.pools.iter();
     if let Some(pool) = pool
-        && !places.any(|place| is_wanted(&place.key))
+        && !places.any(|place| is_wanted(place.pool.key()))
     {
         return Err(format!("no pool {pool} is known"));
     }

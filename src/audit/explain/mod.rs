@@ -71,9 +71,10 @@ pub fn explain(snapshot: &Snapshot, policy: &Policy, subject: &str) -> Result<Ex
 
 /// Whether these words name a pool, or are its range.
 fn is_asked(words: &str, place: &Place) -> bool {
-    let is_range = |range| place.range.is_some_and(|its| its.masked() == range);
+    let pool = &place.pool;
+    let is_range = |range| pool.range.is_some_and(|its| its.masked() == range);
     let asked = Range::parse(words).map(Range::masked);
-    is_named(words, &place.key.namespace, &place.key.name) || asked.is_some_and(is_range)
+    is_named(words, &pool.key().namespace, &pool.key().name) || asked.is_some_and(is_range)
 }
 
 /// Whether an explanation tells anything of its subject.
@@ -130,8 +131,8 @@ impl Assessor<'_> {
     /// reservation that is told of.
     fn add(&self, explanation: &mut Explanation, it: &Judged<'_>) -> Option<String> {
         match (&it.item, it.place) {
-            (Item::Row(pool, row), Some(place)) => {
-                let row = self.explain_row(it, place, pool, row);
+            (Item::Row(_, row), Some(place)) => {
+                let row = self.explain_row(it, place, row);
                 let reserved = row.reservation.as_ref().map(|it| it.uid.clone());
                 explanation.rows.push(row);
                 return reserved;
@@ -173,10 +174,10 @@ impl Assessor<'_> {
         let knows_all = kinds.iter().all(|kind| self.snapshot.kinds.contains(kind));
         if knows_all && self.note_of_unreadable().is_none() && !is_known(&explanation) {
             for place in &self.index.pools {
-                if let Some(range) = place.range.filter(|range| range.contains(address)) {
+                if let Some(range) = place.pool.range.filter(|range| range.contains(address)) {
                     explanation.notes.push(format!(
                         "nothing holds it in pool {} ({range}): no row, no reservation and no pod has it",
-                        place.key
+                        place.pool.key()
                     ));
                 }
             }

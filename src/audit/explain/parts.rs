@@ -7,7 +7,7 @@ use ipgc_core::{
     networks::Status,
     pod::PodState,
     podref::PodRef,
-    pool::{ObservedPool, Row, Unreadable},
+    pool::{Row, Unreadable},
     proof::Presence,
     reservation::Reservation,
 };
@@ -56,28 +56,22 @@ impl Assessor<'_> {
         }
     }
 
-    pub(super) fn explain_row(
-        &self,
-        it: &Judged<'_>,
-        place: &Place,
-        pool: &ObservedPool,
-        row: &Row,
-    ) -> RowExplained {
-        let snapshot = self.snapshot;
+    pub(super) fn explain_row(&self, it: &Judged<'_>, place: &Place, row: &Row) -> RowExplained {
+        let (snapshot, pool) = (self.snapshot, &place.pool);
         let pod = self.pod(it.owner());
         let node = pod.as_ref().and_then(|pod| pod.node.clone());
         let node = node.or_else(|| place.slice.as_deref().map(str::to_owned));
         let reservation = it.address.and_then(|address| {
-            let namespace = &place.key.namespace;
+            let namespace = &pool.key().namespace;
             let mut found = snapshot.reservations_of(namespace, &place.networks, address);
             found.next().map(|(_, it)| reported(it))
         });
         let content = it.content.as_ref();
         RowExplained {
-            namespace: place.key.namespace.clone(),
-            pool: place.key.name.clone(),
+            namespace: pool.key().namespace.clone(),
+            pool: pool.key().name.clone(),
             pool_uid: pool.uid().to_owned(),
-            range: place.range.map(|range| range.to_string()),
+            range: pool.range.map(|range| range.to_string()),
             networks: place
                 .networks
                 .iter()

@@ -88,7 +88,7 @@ fn data(report: &Report, snapshot: &Snapshot, policy: &Policy) -> (Vec<Option<Gr
     let mut grids = vec![None; report.pools.len()];
     let mut pools = vec![Value::Null; report.pools.len()];
     assessor.each_pool(|place, rows, lone| {
-        let PoolKey { namespace, name } = &place.key;
+        let PoolKey { namespace, name } = place.pool.key();
         let Some(at) = places.get(&(&**namespace, &**name)) else {
             return;
         };
@@ -102,7 +102,7 @@ fn data(report: &Report, snapshot: &Snapshot, policy: &Policy) -> (Vec<Option<Gr
         let rows = rows.collect();
         let grid_of = grid.as_ref();
         pools[*at] = json!({
-            "name": clean(&place.key.to_string()),
+            "name": clean(&place.pool.key().to_string()),
             "first": grid_of.map(|it| &it.first),
             "each": grid_of.map(|it| it.each.to_string()),
             "signs": grid_of.map(|it| &it.cells),
