@@ -5,25 +5,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ipgc_core::patch::Answer;
-use k8s_openapi::{
-    api::{
-        apps::v1::{DaemonSet, Deployment},
-        batch::v1::CronJob,
-        core::v1::Pod,
-        events::v1::Event,
-    },
-    apimachinery::pkg::apis::meta::v1::ListMeta,
+use k8s_openapi::api::{
+    apps::v1::{DaemonSet, Deployment},
+    batch::v1::CronJob,
+    core::v1::Pod,
+    events::v1::Event,
 };
 use kube::{
-    Api, Client, ResourceExt,
-    api::{ApiResource, DynamicObject, ListParams, ObjectList, TypeMeta},
+    Client, Resource, ResourceExt,
+    api::{DynamicObject, ListParams, ObjectList, Request},
 };
 
-use crate::{
-    api::IpPool,
-    calls::{call, next_page},
-    report::CLAIMS_FORBIDDEN,
-};
+use crate::{api::IpPool, history::History, report::CLAIMS_FORBIDDEN};
 
 /// Objects to a page: there may be thousands of large ones.
 const PAGE: u32 = 100;
@@ -89,24 +82,9 @@ fn about(kind: &str, object: &DynamicObject) -> [Option<String>; 4] {
 pub async fn notes(client: &Client, pool_namespace: Option<&str>) -> Vec<String> {
     let mut notes = Vec::new();
     let mut unknown = Vec::new();
-    for resource in [
-        ApiResource::erase::<DaemonSet>(&()),
-        ApiResource::erase::<Deployment>(&()),
-        ApiResource::erase::<CronJob>(&()),
-    ] {
-        let kind = resource.kind.clone();
-        let all = ListParams::default().limit(PAGE);
-        let read = each(client, resource, all, |object| {
-            let spec = &object.data["spec"];
-            let is_off = spec["replicas"] == 0 || spec["suspend"] == true;
-            if !is_off {
-                notes.extend(about(&kind, &object).into_iter().flatten());
-            }
-        });
-        if read.await.is_none() {
-            unknown.push(format!("{kind}s"));
-        }
-    }
+    programs::<DaemonSet>(client, &mut notes, &mut unknown).await;
+    programs::<Deployment>(client, &mut notes, &mut unknown).await;
+    programs::<CronJob>(client, &mut notes, &mut unknown).await;
     if !unknown.is_empty() {
         notes.push(format!(
             "{} cannot be read, {NOT_KNOWN}",
@@ -117,11 +95,14 @@ pub async fn notes(client: &Client, pool_namespace: Option<&str>) -> Vec<String>
         let mut elsewhere = BTreeMap::<_, usize>::new();
         let params = ListParams::default().limit(PAGE / 2);
         let params = params.fields(&elsewhere_than(only));
-        let pools = each(client, ApiResource::erase::<IpPool>(&()), params, |pool| {
-            let namespace = pool.metadata.namespace.unwrap_or_default();
-            *elsewhere.entry(namespace).or_default() += 1;
+        let read = pages::<IpPool>(client, params, |pools| {
+            for pool in pools {
+                let namespace = pool.metadata.namespace.unwrap_or_default();
+                *elsewhere.entry(namespace).or_default() += 1;
+            }
+            true
         });
-        if pools.await.is_none() {
+        if !read.await {
             notes.push(not_seen(only));
         }
         for (namespace, count) in elsewhere {
@@ -131,6 +112,28 @@ pub async fn notes(client: &Client, pool_namespace: Option<&str>) -> Vec<String>
         }
     }
     notes
+}
+
+/// Adds the notes about the objects of a kind, or the kind to those that are unknown.
+async fn programs<K: Resource<DynamicType = ()>>(
+    client: &Client,
+    notes: &mut Vec<String>,
+    unknown: &mut Vec<String>,
+) {
+    let kind = K::kind(&());
+    let read = pages::<K>(client, ListParams::default().limit(PAGE), |objects| {
+        for object in objects {
+            let spec = &object.data["spec"];
+            let is_off = spec["replicas"] == 0 || spec["suspend"] == true;
+            if !is_off {
+                notes.extend(about(&kind, &object).into_iter().flatten());
+            }
+        }
+        true
+    });
+    if !read.await {
+        unknown.push(format!("{kind}s"));
+    }
 }
 
 /// The notes by what a collector may read, one sentence each: it sees no DaemonSets, but their pods. Those of a
@@ -143,13 +146,15 @@ pub async fn pods(client: &Client, pool_namespace: Option<&str>) -> Vec<String> 
         for revision in ["controller-revision-hash", "!controller-revision-hash"] {
             let labelled = ListParams::default().limit(10);
             let labelled = labelled.labels(&format!("{label},{revision}"));
-            let labelled = page(client, &ApiResource::erase::<Pod>(&()), &labelled).await;
-            is_known &= labelled.is_some();
-            for pod in labelled.into_iter().flatten() {
-                for (first, note) in first.iter_mut().zip(about("pod", &pod)) {
-                    *first = first.take().or(note);
+            let read = pages::<Pod>(client, labelled, |pods| {
+                for pod in pods {
+                    for (first, note) in first.iter_mut().zip(about("pod", &pod)) {
+                        *first = first.take().or(note);
+                    }
                 }
-            }
+                false
+            });
+            is_known &= read.await;
         }
     }
     let mut notes: Vec<_> = first.into_iter().flatten().collect();
@@ -158,12 +163,15 @@ pub async fn pods(client: &Client, pool_namespace: Option<&str>) -> Vec<String> 
     }
     if let Some(only) = pool_namespace {
         let others = ListParams::default().limit(1).fields(&elsewhere_than(only));
-        match page(client, &ApiResource::erase::<IpPool>(&()), &others).await {
-            None => notes.push(not_seen(only)),
-            Some(pools) => notes.extend(pools.items.first().map(|pool| {
+        let read = pages::<IpPool>(client, others, |pools| {
+            notes.extend(pools.first().map(|pool| {
                 let pool = name(pool);
                 format!("pools in other namespaces than {only} are not looked at: {pool}")
-            })),
+            }));
+            false
+        });
+        if !read.await {
+            notes.push(not_seen(only));
         }
     }
     notes
@@ -175,10 +183,11 @@ pub async fn claims_forbidden(client: &Client) -> Option<BTreeSet<String>> {
     let mut namespaces = BTreeSet::new();
     let told = ListParams::default().limit(PAGE);
     let told = told.fields(&format!("reason={CLAIMS_FORBIDDEN}"));
-    let read = each(client, ApiResource::erase::<Event>(&()), told, |event| {
-        namespaces.extend(event.metadata.namespace);
+    let read = pages::<Event>(client, told, |events| {
+        namespaces.extend(events.into_iter().filter_map(|it| it.metadata.namespace));
+        true
     });
-    read.await.map(|()| namespaces)
+    read.await.then_some(namespaces)
 }
 
 fn elsewhere_than(namespace: &str) -> String {
@@ -191,38 +200,18 @@ fn not_seen(only: &str) -> String {
     )
 }
 
-/// A page of a kind; `None` where it is refused or fails.
-async fn page(
+/// Shows the pages of a kind, as long as `show` wants more. Whether they could be read.
+async fn pages<K: Resource<DynamicType = ()>>(
     client: &Client,
-    resource: &ApiResource,
-    params: &ListParams,
-) -> Option<ObjectList<DynamicObject>> {
-    let api = Api::all_with(client.clone(), resource);
-    match call(api.list(params)).await {
-        // A cluster without the kind has none of it.
-        Err(error) if error.answer() == Answer::Gone => Some(ObjectList {
-            types: TypeMeta::default(),
-            metadata: ListMeta::default(),
-            items: Vec::new(),
-        }),
-        page => page.ok(),
-    }
-}
-
-/// Shows all objects of a kind; `None` where they cannot all be read.
-async fn each(
-    client: &Client,
-    resource: ApiResource,
-    params: ListParams,
-    mut show: impl FnMut(DynamicObject),
-) -> Option<()> {
-    let mut next = Some(params);
-    while let Some(params) = next {
-        let page = page(client, &resource, &params).await?;
-        next = next_page(&params, &page.metadata);
-        page.items.into_iter().for_each(&mut show);
-    }
-    Some(())
+    first: ListParams,
+    mut show: impl FnMut(Vec<DynamicObject>) -> bool,
+) -> bool {
+    let history = History::default();
+    let show = |page: ObjectList<DynamicObject>, _| Ok(show(page.items));
+    let read = history.pages::<K, _>(client, None, first, Request::list, show);
+    // A cluster without the kind has none of it.
+    let failed = read.await.err();
+    failed.is_none_or(|error| error.answer() == Answer::Gone)
 }
 
 #[cfg(test)]
