@@ -50,10 +50,10 @@ impl World {
             };
             let released = writer.release(&it.pool, reservation).await;
             match (released, &it.subject) {
-                (Ok(0), Subject::Reservation { .. }) => Ok("release: kept"),
+                (Ok(0), Subject::Reservation(_)) => Ok("release: kept"),
                 (Ok(_), _) => Ok("release: freed"),
-                (Err(_), Subject::Row { .. }) => Ok("release: freed but for its reservation"),
-                (Err(reason), Subject::Reservation { .. }) => Err(reason),
+                (Err(_), Subject::Row(_)) => Ok("release: freed but for its reservation"),
+                (Err(reason), Subject::Reservation(_)) => Err(reason),
             }
         };
         let done = tokio::select! {

@@ -81,6 +81,13 @@ impl Judged<'_> {
         }
     }
 
+    pub fn namespace(&self) -> &str {
+        match self.item {
+            Item::Row(pool, _) => &pool.key().namespace,
+            Item::Reservation(reserved, _) => &reserved.namespace,
+        }
+    }
+
     pub fn stale(&self) -> Option<&Stale> {
         match &self.verdict {
             Verdict::Stale(stale) => Some(stale),

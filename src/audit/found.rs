@@ -17,6 +17,28 @@ use super::{
 };
 use crate::snapshot::Kind;
 
+/// A row or a reservation, as it was seen.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Subject {
+    /// A row.
+    Row(RowReport),
+    /// A reservation without a row.
+    Reservation(ReservationReport),
+}
+
+impl Judged<'_> {
+    pub fn subject(&self) -> Subject {
+        match self.item {
+            Item::Row(pool, row) => Subject::Row(RowReport {
+                pool_uid: pool.uid().to_owned(),
+                key: row.key().to_owned(),
+                stored: row.stored().clone().into(),
+            }),
+            Item::Reservation(reserved, _) => Subject::Reservation(reported(reserved)),
+        }
+    }
+}
+
 impl Assessor<'_> {
     /// The finding about a row, or about a reservation without one, if there is one.
     pub fn finding(&self, it: &Judged<'_>) -> Option<Finding> {
@@ -73,21 +95,16 @@ impl Assessor<'_> {
     pub fn describe(&self, finding: &mut Finding, it: &Judged<'_>) {
         finding.address = it.address.map(|address| address.to_string());
         finding.pool = it.place.map(|place| place.pool.key().name.clone());
-        match &it.item {
-            Item::Row(pool, row) => {
-                finding.row = Some(RowReport {
-                    pool_uid: pool.uid().to_owned(),
-                    key: row.key().to_owned(),
-                    stored: row.stored().clone().into(),
-                });
-                finding.namespace = Some(pool.key().namespace.clone());
+        finding.namespace = Some(it.namespace().to_owned());
+        match it.subject() {
+            Subject::Row(row) => {
+                finding.row = Some(row);
                 let content = it.content.as_ref();
                 finding.interface = content.and_then(|it| Some(it.interface.as_deref()?.into()));
             }
-            Item::Reservation(reserved, _) => {
-                finding.namespace = Some(reserved.namespace.clone());
-                finding.interface.clone_from(&reserved.interface);
-                finding.reservation = Some(reported(reserved).into());
+            Subject::Reservation(reservation) => {
+                finding.interface.clone_from(&reservation.interface);
+                finding.reservation = Some(reservation.into());
             }
         }
         let slice = it.place.and_then(|place| place.slice.as_deref());

@@ -27,7 +27,7 @@ pub mod changes;
 mod definitions;
 pub mod explain;
 pub mod filter;
-mod found;
+pub(crate) mod found;
 pub mod grid;
 pub mod html;
 mod index;

@@ -13,9 +13,9 @@ use ipgc_core::{
     podref::PodRef,
     pool::{PoolKey, Unreadable},
 };
-use serde_json::Value;
 
 use super::NotDone;
+pub use crate::audit::found::Subject;
 use crate::{
     audit::{
         assess::{Assessor, Item, Judged},
@@ -40,27 +40,6 @@ pub struct Forced {
     pub is_readable: bool,
 }
 
-/// A row or a reservation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Subject {
-    /// A row.
-    Row {
-        /// `metadata.uid` of its pool.
-        pool_uid: String,
-        /// Its key in `spec.allocations`.
-        key: String,
-        /// The whole of it as it was seen.
-        stored: Value,
-    },
-    /// A reservation without a row, in the namespace of the pool.
-    Reservation {
-        /// Its name.
-        name: String,
-        /// `metadata.uid` as it was seen.
-        uid: String,
-    },
-}
-
 /// What may be removed at an address in the wanted pools, and why the rest may not. Reservations count where there is no row.
 fn standing(
     assessor: &Assessor<'_>,
@@ -83,7 +62,7 @@ fn standing(
         if it.address != Some(address) {
             return;
         }
-        let (pool, subject) = place_of(it);
+        let pool = pool_of(it);
         if !is_wanted(&pool) {
             return;
         }
@@ -101,7 +80,7 @@ fn standing(
         };
         let forced = may_go.map(|is_readable| Forced {
             pool,
-            subject,
+            subject: it.subject(),
             podref: it.owner().parse().ok(),
             address,
             is_readable,
@@ -123,29 +102,15 @@ fn standing(
     (found, why_not)
 }
 
-fn place_of(it: &Judged<'_>) -> (PoolKey, Subject) {
-    match &it.item {
-        Item::Row(pool, row) => {
-            let subject = Subject::Row {
-                pool_uid: pool.uid().to_owned(),
-                key: row.key().to_owned(),
-                stored: row.stored().clone(),
-            };
-            (pool.key().clone(), subject)
-        }
-        Item::Reservation(reserved, _) => {
-            // There may be no pool that it would be in.
-            let alone = || PoolKey {
-                namespace: reserved.namespace.clone(),
-                name: reserved.name.clone(),
-            };
-            let subject = Subject::Reservation {
-                name: reserved.name.clone(),
-                uid: reserved.uid.clone(),
-            };
-            let pool = it.place.map(|place| place.pool.key().clone());
-            (pool.unwrap_or_else(alone), subject)
-        }
+fn pool_of(it: &Judged<'_>) -> PoolKey {
+    match (it.place, &it.item) {
+        (Some(place), _) => place.pool.key().clone(),
+        (None, Item::Row(pool, _)) => pool.key().clone(),
+        // There is no pool that it would be in.
+        (None, Item::Reservation(reserved, _)) => PoolKey {
+            namespace: reserved.namespace.clone(),
+            name: reserved.name.clone(),
+        },
     }
 }
 

@@ -25,7 +25,10 @@ use super::{
 use crate::{
     access,
     api::IpPool,
-    audit::assess::{Assessor, Item},
+    audit::{
+        assess::{Assessor, Item},
+        report::{ReservationReport, Stored},
+    },
     calls::CallError,
     collect::{prover::Asked, released::Left, reservation_api::is_absent},
     config::Config,
@@ -45,33 +48,29 @@ impl Writer {
         dry_run: bool,
     ) -> Result<Option<(Stale, Wanted)>, NotDone> {
         match &it.subject {
-            Subject::Row {
-                pool_uid,
-                key,
-                stored,
-            } => {
+            Subject::Row(seen) => {
                 let podrefs = it.podref.iter().cloned().collect();
                 let observed = self.context.observe(&it.pool, &podrefs).await?;
-                let observed = observed.filter(|observed| observed.uid() == pool_uid);
+                let observed = observed.filter(|observed| observed.uid() == seen.pool_uid);
                 let observed = observed.ok_or(NotDone::Gone)?;
                 let is_it = |row: &&Row| {
-                    row.key() == key
-                        && row.stored() == stored
+                    row.key() == seen.key
+                        && Stored::from(row.stored().clone()) == seen.stored
                         // Another range gives the key another address.
                         && observed.address_of(row) == Some(it.address)
                 };
                 let row = observed.rows().iter().find(is_it).ok_or(NotDone::Gone)?;
                 self.free_row(it, &observed, row, dry_run).await
             }
-            Subject::Reservation { name, uid } => {
+            Subject::Reservation(seen) => {
                 let snapshot = self.look().await?;
                 let assessor = Assessor::new(&snapshot, &self.context.config.policy);
                 check(&assessor, it)?;
                 if it.is_readable {
-                    let freed = of_reservation(&assessor, it, uid);
+                    let freed = of_reservation(&assessor, it);
                     return freed.ok_or(NotDone::Gone).map(Some);
                 }
-                self.free_nobodys(it, (name, uid), dry_run).await?;
+                self.free_nobodys(it, seen, dry_run).await?;
                 Ok(None)
             }
         }
@@ -119,7 +118,7 @@ impl Writer {
         };
         let mut rights = config.rights();
         rights.retain(|right| right.group == IpPool::group(&()));
-        let missing = access::missing(&self.client, rights).await;
+        let missing = access::missing(&self.context.client, rights).await;
         let missing = missing.map_err(|error| format!("cannot ask for rights: {error}"))?;
         if missing.is_empty() {
             return Ok(());
@@ -129,7 +128,7 @@ impl Writer {
 
     /// Reads the cluster, by which pods and definitions are known from then on.
     async fn look(&self) -> Result<Snapshot, NotDone> {
-        let snapshot = live::read(&self.client, &self.scan).await?;
+        let snapshot = live::read(&self.context.client, &self.scan).await?;
         let mut evidence = self.context.evidence();
         evidence.definitions.clone_from(&snapshot.definitions);
         evidence.slices_by_name = slice_pools(&snapshot.slices);
@@ -255,13 +254,13 @@ impl Writer {
     async fn free_nobodys(
         &self,
         it: &Forced,
-        (name, uid): (&str, &str),
+        seen: &ReservationReport,
         dry_run: bool,
     ) -> Result<(), NotDone> {
-        let (namespace, context) = (&it.pool.namespace, &self.context);
+        let (namespace, name, context) = (&it.pool.namespace, &*seen.name, &self.context);
         let there = context.reservation(namespace, name).await?;
         let is_it =
-            |there: &Reservation| there.uid == uid && there.pod() == Err(Unreadable::PodRef);
+            |there: &Reservation| there.uid == seen.uid && there.pod() == Err(Unreadable::PodRef);
         let there = there.filter(is_it).ok_or(NotDone::Gone)?;
         if dry_run {
             return Ok(());
@@ -276,12 +275,10 @@ impl Writer {
 }
 
 /// A reservation without a row, as it was judged.
-fn of_reservation(assessor: &Assessor<'_>, it: &Forced, uid: &str) -> Option<(Stale, Wanted)> {
+fn of_reservation(assessor: &Assessor<'_>, it: &Forced) -> Option<(Stale, Wanted)> {
     let orphans = assessor.orphans();
     let mut orphans = orphans.iter();
-    let judged = orphans.find(
-        |judged| matches!(judged.item, Item::Reservation(reserved, _) if reserved.uid == uid),
-    )?;
+    let judged = orphans.find(|judged| judged.subject() == it.subject)?;
     let (Item::Reservation(_, reading), Some(row)) = (&judged.item, &judged.content) else {
         return None;
     };

@@ -40,7 +40,6 @@ pub enum NotDone {
 
 /// Writes what a person decided, without a run of the collector.
 pub struct Writer {
-    client: Client,
     scan: Scan,
     context: Arc<Context>,
 }
@@ -48,7 +47,6 @@ pub struct Writer {
 impl Writer {
     /// Works through `client`, by this policy, on the pools of this namespace or of all.
     pub fn new(client: &Client, policy: Policy, pool_namespace: Option<String>) -> Self {
-        let client = patient(client.clone());
         let config = Config {
             policy,
             // There is no sweep, after which a claim that was refused would be tried again.
@@ -56,9 +54,8 @@ impl Writer {
             workers: 1,
             ..Config::default()
         };
-        let context = Context::new(client.clone(), config);
+        let context = Context::new(patient(client.clone()), config);
         Self {
-            client,
             scan: Scan {
                 pool_namespace,
                 only_objects: true,

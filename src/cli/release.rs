@@ -124,12 +124,12 @@ impl Args {
         });
         for (it, said, released) in join_all(released).await {
             match released {
-                Ok(0) if matches!(it.subject, Subject::Reservation { .. }) => {
+                Ok(0) if matches!(it.subject, Subject::Reservation(_)) => {
                     let reason =
                         "it is there since its pod or a row needs it, or somebody else removed it";
                     tally.add(it, Err(NotDone::Kept(reason.to_owned())));
                 }
-                Err(reason) if matches!(it.subject, Subject::Row { .. }) => {
+                Err(reason) if matches!(it.subject, Subject::Row(_)) => {
                     tally.left += 1;
                     tally.line(it, &format!("{said}, its reservation is left: {reason}"));
                 }
@@ -171,10 +171,10 @@ impl Args {
         };
         stale.map_or_else(
             || match it.subject {
-                Subject::Row { .. } => {
+                Subject::Row(_) => {
                     format!("{done} (it cannot be read; if it has a reservation, that stays)")
                 }
-                Subject::Reservation { .. } => format!("{done} (it names no pod)"),
+                Subject::Reservation(_) => format!("{done} (it names no pod)"),
             },
             |stale| {
                 let (grade, cause) = (stale.clearance.grade.as_str(), stale.cause.as_str());

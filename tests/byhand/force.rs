@@ -315,7 +315,7 @@ async fn a_reservation_alone_goes() {
     silent_node(&server, "node-2");
     reserve(&server, "10.0.0.9", "alone");
     let it = pick(&server, "10.0.0.9").await;
-    assert!(matches!(it.subject, Subject::Reservation { .. }));
+    assert!(matches!(it.subject, Subject::Reservation(_)));
     assert_eq!(free(&server, &it).await.unwrap(), 1);
     assert_eq!(reservations(&server), ["10.0.0.2"]);
     assert_eq!(rows(&server), ["2"]);
