@@ -230,6 +230,7 @@ async fn rows_of_one_interface_are_of_one_whatever_its_name(
 ) {
     let server = server();
     put_pool(&server, &[(1, "web-0"), (2, "web-0")]);
+    reserve(&server, "10.0.0.2", "web-0");
     server.edit("ippools", NS, POOL, |pool| {
         for key in ["1", "2"] {
             pool["spec"]["allocations"][key]["ifname"] = first.into();

@@ -8,7 +8,6 @@ mod admission;
 mod bad_input;
 mod breaker;
 mod claims;
-mod cli;
 mod common;
 mod crds;
 mod dry_run;

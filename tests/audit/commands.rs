@@ -71,8 +71,8 @@ async fn a_name_that_is_none_stands_in_no_command() {
 #[tokio::test]
 async fn a_node_that_may_be_missing_from_the_dump_is_not_gone() {
     let server = sliced(["n1", "n2"]);
-    put_row(&server, "blue-n1-10.0.0.0-24", 1, "default/gone");
-    put_row(&server, "blue-n2-10.0.1.0-24", 2, "default/job");
+    put_row_on(&server, "blue-n1-10.0.0.0-24", 1, "default/gone", "net1", 1);
+    put_row_on(&server, "blue-n2-10.0.1.0-24", 2, "default/job", "net1", 2);
     let job = fixtures::pod(NS, "job")
         .node("n2")
         .networks("net")

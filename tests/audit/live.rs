@@ -210,7 +210,7 @@ async fn what_came_to_be_between_two_lists_is_looked_at_again() {
     list.before(|server| async move {
         server.put(pod("web-2", 2));
         reserve(&server, "10.0.0.2", "default/web-2");
-        put_row(&server, POOL, 2, "default/web-2");
+        put_row_on(&server, POOL, 2, "default/web-2", "net1", 2);
     });
     assert_eq!(live(&server).await.unwrap().findings, []);
     // A pod without a row still has none at the second look, and an address without a reservation neither.

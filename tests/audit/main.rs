@@ -1,8 +1,12 @@
 //! `ipgc audit`, `ipgc explain` and `ipgc watch`: each finding, on a cluster and on a dump of it, bad input, and the answers.
+//! The command line of all commands.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod cli;
 mod commands;
+#[path = "../common/mod.rs"]
+mod common;
 mod dumps;
 mod explain;
 mod findings;
@@ -29,9 +33,11 @@ use std::{
     net::SocketAddr,
     path::PathBuf,
     sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
 };
 
 use assert_cmd::Command;
+use common::{NS, ORIP, POOL, RANGE, asking, on_net, put_pool, put_row_on, reserve};
 use ipgc::{
     audit::{
         audit, confirm,
@@ -50,10 +56,6 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use testkit::{Server, fixtures};
 
-/// Namespace of pools, reservations and most pods.
-const NS: &str = "default";
-const RANGE: &str = "10.0.0.0/24";
-const POOL: &str = "10.0.0.0-24";
 const MADE: &str = "2026-01-01T00:00:00Z";
 /// A row whose pod is there.
 const LIVE: (u64, &str) = (1, "default/web-1");
@@ -95,6 +97,10 @@ impl File {
         let path = Folder::new().0.with_extension("json");
         fs::write(&path, text).unwrap();
         Self(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
     }
 
     fn read(&self) -> Result<Snapshot, String> {
@@ -158,15 +164,9 @@ fn define(server: &Server, name: &str, keys: &Value) {
     server.put(fixtures::nad_with_ipam(NS, name, &ipam));
 }
 
-/// A pod that asks for `default/net`.
-fn asking(name: &str) -> fixtures::PodBuilder {
-    fixtures::pod(NS, name).node("n1").networks("default/net")
-}
-
-/// The same, which runs and reports this address on `net1`.
+/// A pod that runs and reports this address of `default/net` on `net1`.
 fn reporting(name: &str, address: &str) -> fixtures::PodBuilder {
-    let pod = asking(name).reports("default/net", "net1", &[address]);
-    pod.running()
+    on_net("net", name, address).node("n1").running()
 }
 
 /// The same with 10.0.0.`offset`.
@@ -174,24 +174,9 @@ fn pod(name: &str, offset: u64) -> fixtures::PodBuilder {
     reporting(name, &format!("10.0.0.{offset}"))
 }
 
-/// A reservation of this pod's `net1`.
-fn reserve(server: &Server, name: &str, podref: &str) {
-    server.put(fixtures::reservation(NS, name, podref, "net1"));
-}
-
 /// The reservation of this name goes.
 fn unreserve(server: &Server, name: &str) {
-    let resource = "overlappingrangeipreservations";
-    server.delete(resource, NS, name).unwrap();
-}
-
-/// Puts a row of this pod's `net1` into a pool that is there.
-fn put_row(server: &Server, pool: &str, offset: u64, podref: &str) {
-    let row = fixtures::row(&fixtures::sandbox(offset), podref, "net1");
-    let is_there = server.edit("ippools", NS, pool, |pool| {
-        pool["spec"]["allocations"][offset.to_string()] = row;
-    });
-    assert!(is_there);
+    server.delete(ORIP, NS, name).unwrap();
 }
 
 /// The definition `default/net` of network `blue`, with these slices of nodes.
@@ -200,19 +185,6 @@ fn put_slices(server: &Server, slices: &[(&str, &str)]) {
     let keys = json!({ "range": range, "node_slice_size": size, "network_name": "blue" });
     define(server, "net", &keys);
     server.put(fixtures::node_slice_pool(NS, "blue", range, size, slices));
-}
-
-/// The pool with these rows, and their reservations. Those of one pod are of its interfaces `net1`, `net2` and so on.
-fn put_pool(server: &Server, rows: &[(u64, &str)]) {
-    let mut pool = fixtures::pool(NS, RANGE);
-    for (at, (offset, podref)) in rows.iter().enumerate() {
-        let before = rows[..at].iter().filter(|(_, other)| other == podref);
-        let interface = format!("net{}", before.count() + 1);
-        pool = pool.row(*offset, &fixtures::sandbox(*offset), podref, &interface);
-        let address = format!("10.0.0.{offset}");
-        server.put(fixtures::reservation(NS, &address, podref, &interface));
-    }
-    server.put(pool);
 }
 
 /// A cluster with a live row and its reservation.
@@ -389,19 +361,22 @@ fn assert_refused((code, stdout, stderr): (i32, String, String), words: &str) {
 
 /// The program as its user meets it: exit code, standard output and standard error.
 fn ipgc(args: &[&str]) -> (i32, String, String) {
+    ipgc_with(None, args)
+}
+
+/// The same with one variable of the environment.
+fn ipgc_with(variable: Option<(&str, &str)>, args: &[&str]) -> (i32, String, String) {
     let mut command = Command::cargo_bin("ipgc").unwrap();
-    let output = command.env_clear().args(args).output().unwrap();
+    command.env_clear().envs(variable).args(args);
+    let output = command.timeout(Duration::from_secs(60)).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    (
-        output.status.code().unwrap(),
-        text(output.stdout),
-        text(output.stderr),
-    )
+    let code = output.status.code().expect("ended by a signal");
+    (code, text(output.stdout), text(output.stderr))
 }
 
 /// `ipgc` about a file.
 fn asked(file: &File, args: &[&str]) -> (i32, String, String) {
-    ipgc(&[args, &["-f", file.0.to_str().unwrap()]].concat())
+    ipgc(&[args, &["-f", file.path()]].concat())
 }
 
 /// `ipgc audit` of a file.

@@ -31,7 +31,7 @@ async fn the_address_of_a_live_pod_in_a_row_of_nobody_is_given_to_no_other(
     assert_eq!(problems(&report), ["unreadable 10.0.0.9"]);
     assert_begins(&only(&report).detail, "it names no pod");
     // Of another pod's row it is told.
-    put_row(&server, POOL, 9, "default/other");
+    put_row_on(&server, POOL, 9, "default/other", "net1", 9);
     let report = super::report(&server).await;
     assert!(kinds_of(&report).contains(&Problem::InUseUnallocated));
 }

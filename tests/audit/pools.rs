@@ -137,7 +137,7 @@ async fn a_slice_of_a_node_that_is_gone_is_told_with_what_removes_it() {
              '[{\"op\":\"test\",\"path\":\"/status/allocations/1/nodeName\",\"value\":\"n2\"},\
              {\"op\":\"replace\",\"path\":\"/status/allocations/1/nodeName\",\"value\":\"\"}]'",
     );
-    put_row(&server, "blue-n2-10.0.1.0-24", 1, "default/gone");
+    put_row_on(&server, "blue-n2-10.0.1.0-24", 1, "default/gone", "net1", 1);
     let report = report(&server).await;
     let slice = report.findings.last().unwrap();
     assert_eq!(

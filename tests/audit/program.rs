@@ -112,7 +112,7 @@ fn directories_and_standard_input_are_read() {
 #[test]
 fn wide_tables_line_up_and_show_no_control_characters() {
     let server = shop();
-    put_row(&server, POOL, 7, "a\u{1b}[2Jb");
+    put_row_on(&server, POOL, 7, "a\u{1b}[2Jb", "net1", 7);
     let (_, stdout, _) = audit_of(&dump(&server), &["-o", "wide"]);
     assert!(
         !stdout.contains('\u{1b}') && stdout.contains("a\\u{1b}[2Jb"),

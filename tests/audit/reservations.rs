@@ -185,7 +185,7 @@ async fn a_reservation_without_a_row_is_orphaned() {
     reserve(&server, "10.0.0.8", "default/gone");
     // Of a pod that lives and has it, and of one whose status is not there yet: both are needed.
     reserve(&server, "10.0.0.9", "default/young");
-    server.put(asking("young"));
+    server.put(asking("young").node("n1"));
     let report = report(&server).await;
     let finding = only(&report);
     assert_eq!(finding.problem, Problem::ReservationOrphaned);
@@ -233,7 +233,7 @@ async fn a_pod_that_cannot_start_for_anothers_reservation_is_a_finding() {
     for (owner, is_found) in [("default/gone", true), ("default/web-1", false)] {
         let server = server();
         server.put(fixtures::pool(NS, RANGE).row_of(1, "default/web-1"));
-        server.put(asking("web-1"));
+        server.put(asking("web-1").node("n1"));
         reserve(&server, "10.0.0.1", owner);
         let report = report(&server).await;
         let found = with(Problem::ReservationMissing, &report);

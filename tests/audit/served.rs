@@ -161,7 +161,7 @@ fn pools_are_watched() {
     let mut reports = serde_json::Deserializer::from_reader(stdout).into_iter::<Report>();
     let mut rows = || reports.next().unwrap().unwrap().totals.rows;
     assert_eq!(rows(), 2);
-    put_row(&server, POOL, 9, "default/gone");
+    put_row_on(&server, POOL, 9, "default/gone", "net1", 9);
     assert_eq!(rows(), 3);
     watching.kill().unwrap();
     watching.wait().unwrap();

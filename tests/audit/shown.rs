@@ -8,8 +8,8 @@ use super::*;
 fn shown(podref: &str, is_wide: bool) -> String {
     let server = server();
     put_pool(&server, &[]);
-    put_row(&server, POOL, 1, podref);
-    put_row(&server, POOL, 2, "default/gone");
+    put_row_on(&server, POOL, 1, podref, "net1", 1);
+    put_row_on(&server, POOL, 2, "default/gone", "net1", 2);
     table(&dump(&server).judged(), is_wide)
 }
 

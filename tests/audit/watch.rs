@@ -136,7 +136,7 @@ const NOTHING: [&str; 0] = [];
 
 fn change_row(server: &Server, offset: u64, podref: Option<&str>) {
     let (key, address) = (offset.to_string(), format!("10.0.0.{offset}"));
-    let _ = server.delete("overlappingrangeipreservations", NS, &address);
+    let _ = server.delete(ORIP, NS, &address);
     if let Some(podref) = podref {
         reserve(server, &address, podref);
     }

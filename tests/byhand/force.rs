@@ -15,7 +15,7 @@ async fn what_a_silent_node_holds_goes_at_once_and_nothing_else() {
     assert!(begun.elapsed() >= ADD_BUDGET, "{:?}", begun.elapsed());
     assert!(begun.elapsed() < ADD_BUDGET * 2, "{:?}", begun.elapsed());
     assert_eq!(
-        (rows(&server), reservations(&server)),
+        (rows(&server, POOL), reservations(&server)),
         (vec!["2".to_owned()], vec!["10.0.0.2".to_owned()])
     );
 }
@@ -26,7 +26,7 @@ async fn the_breaker_is_no_obstacle() {
     let (server, _beat) = room(&[(1, "a"), (2, "b"), (3, "c")]);
     let it = pick(&server, "10.0.0.1").await;
     free(&server, &it).await.unwrap();
-    assert_eq!(rows(&server), ["2", "3"]);
+    assert_eq!(rows(&server, POOL), ["2", "3"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -59,7 +59,7 @@ async fn a_pod_that_uses_the_address_since_keeps_it(#[case] name: &str, #[case] 
     let it = pick(&server, "10.0.0.1").await;
     server.put(reporting(name, 1).running());
     assert_kept(&free(&server, &it).await, says);
-    assert_eq!((rows(&server).len(), writes(&server)), (1, 0));
+    assert_eq!((rows(&server, POOL).len(), writes(&server)), (1, 0));
 }
 
 /// It is born after the row was observed, or after the pods were listed.
@@ -75,7 +75,7 @@ async fn a_pod_that_is_born_meanwhile_keeps_its_address(#[case] last: Match) {
         server.put(reporting("web-0", 1).running());
     });
     assert_kept(&free(&server, &it).await, "its pod reports the address");
-    assert_eq!((rows(&server).len(), writes(&server)), (1, 0));
+    assert_eq!((rows(&server, POOL).len(), writes(&server)), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -90,7 +90,7 @@ async fn an_error_is_no_absence() {
     server.on(Match::list("pods").client("ipgc")).fail(500);
     let answer = free(&server, &it).await;
     assert!(matches!(answer, Err(NotDone::Read(_))), "{answer:?}");
-    assert_eq!((rows(&server).len(), writes(&server)), (1, 0));
+    assert_eq!((rows(&server, POOL).len(), writes(&server)), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -99,7 +99,7 @@ async fn a_row_that_was_adopted_since_stays() {
     let it = pick(&server, "10.0.0.1").await;
     common::nodes::adopt(&server, POOL, "1");
     assert_gone(&free(&server, &it).await);
-    assert_eq!((rows(&server).len(), writes(&server)), (1, 0));
+    assert_eq!((rows(&server, POOL).len(), writes(&server)), (1, 0));
 }
 
 /// The successor is deleted by force, so that no pod speaks for its row.
@@ -111,7 +111,7 @@ async fn a_row_that_is_adopted_before_the_patch_stays() {
     patch.before(|server| async move { common::nodes::adopt(&server, POOL, "1") });
     let answer = free(&server, &it).await;
     assert!(matches!(answer, Err(NotDone::Call(_))), "{answer:?}");
-    assert_eq!((rows(&server).len(), reservations(&server).len()), (1, 1));
+    assert_eq!(left(&server), (1, 1));
 }
 
 /// The patch may have been done, or not: the row is a successor's by now.
@@ -123,7 +123,7 @@ async fn a_row_that_is_adopted_while_nobody_answers_is_not_told_as_freed() {
     let looks = server.on(Match::get("ippools")).skip(1).once();
     looks.before(|server| async move { common::nodes::adopt(&server, POOL, "1") });
     assert_gone(&free(&server, &it).await);
-    assert_eq!((rows(&server).len(), reservations(&server).len()), (1, 1));
+    assert_eq!(left(&server), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -135,7 +135,7 @@ async fn a_pool_that_is_gone_took_its_rows_along() {
     // Another one of that name.
     common::put_pool(&server, &[(1, "gone")]);
     assert_gone(&free(&server, &it).await);
-    assert_eq!((rows(&server).len(), writes(&server)), (1, 0));
+    assert_eq!((rows(&server, POOL).len(), writes(&server)), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -145,7 +145,7 @@ async fn a_lost_answer_is_no_failure() {
     let lost = server.on(Match::patch("ippools")).once();
     lost.apply_then_disconnect();
     free(&server, &it).await.unwrap();
-    assert!(rows(&server).is_empty() && reservations(&server).is_empty());
+    assert!(rows(&server, POOL).is_empty() && reservations(&server).is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -158,7 +158,7 @@ async fn a_row_that_the_server_refuses_to_free_is_told() {
         assert!(matches!(answer, Err(NotDone::Call(_))), "{answer:?}");
         rule.remove();
     }
-    assert_eq!((rows(&server).len(), reservations(&server).len()), (1, 1));
+    assert_eq!(left(&server), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,7 +168,7 @@ async fn a_reservation_that_may_not_go_is_told_beside_its_row() {
         let it = pick(&server, "10.0.0.1").await;
         server.on(Match::delete(ORIP)).fail(code);
         assert_kept(&free(&server, &it).await, &format!("({code})"));
-        assert!(rows(&server).is_empty() && reservations(&server).len() == 1);
+        assert!(rows(&server, POOL).is_empty() && reservations(&server).len() == 1);
     }
 }
 
@@ -195,7 +195,7 @@ async fn a_dry_run_writes_nothing() {
         assert!(would.is_some());
     }
     assert_eq!(writes(&server), 0);
-    assert_eq!((rows(&server).len(), reservations(&server).len()), (1, 2));
+    assert_eq!(left(&server), (1, 2));
 }
 
 /// A collector ends the claim, as after a crash.
@@ -261,7 +261,7 @@ async fn a_row_that_its_pod_does_not_use_goes_at_once() {
         let it = pick(&server, address).await;
         assert!(begin(&server, &it).await.unwrap().is_some());
     }
-    assert_eq!(rows(&server), ["2"]);
+    assert_eq!(rows(&server, POOL), ["2"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -306,7 +306,7 @@ async fn an_answer_that_was_lost_is_asked_for_again() {
     let (server, found) = with_unreadable(json!({"id": "", "podref": ""})).await;
     server.on(Match::patch("ippools")).apply_then_disconnect();
     free(&server, &found).await.unwrap();
-    assert!(rows(&server).is_empty());
+    assert!(rows(&server, POOL).is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -318,7 +318,7 @@ async fn a_reservation_alone_goes() {
     assert!(matches!(it.subject, Subject::Reservation(_)));
     assert_eq!(free(&server, &it).await.unwrap(), 1);
     assert_eq!(reservations(&server), ["10.0.0.2"]);
-    assert_eq!(rows(&server), ["2"]);
+    assert_eq!(rows(&server, POOL), ["2"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -412,5 +412,5 @@ async fn what_a_node_at_work_holds_goes_one_by_one() {
         ["10.0.1.0-24", "10.0.2.0-24", "10.0.3.0-24"].map(count),
         [Some(1), Some(0), Some(1)]
     );
-    assert_eq!(rows(&server), ["1"]);
+    assert_eq!(rows(&server, POOL), ["1"]);
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use common::{
     NS, ORIP, POOL, RANGE,
     nodes::{Beat, live_node, silent_node},
-    reporting, reserve,
+    reporting, reservations, reserve, rows,
 };
 use ipgc::{
     byhand::{
@@ -112,19 +112,9 @@ fn assert_gone(answer: &Result<usize, NotDone>) {
     assert!(matches!(answer, Err(NotDone::Gone)), "{answer:?}");
 }
 
-/// Keys of the rows of [`POOL`].
-fn rows(server: &Server) -> Vec<String> {
-    let pool = server.get("ippools", NS, POOL).unwrap();
-    let rows = pool["spec"]["allocations"].as_object().unwrap();
-    rows.keys().cloned().collect()
-}
-
-fn reservations(server: &Server) -> Vec<String> {
-    let all = server.list(ORIP);
-    let names = all
-        .iter()
-        .map(|it| it["metadata"]["name"].as_str().unwrap());
-    names.map(str::to_owned).collect()
+/// The numbers of rows and reservations.
+fn left(server: &Server) -> (usize, usize) {
+    (rows(server, POOL).len(), reservations(server).len())
 }
 
 /// The number of writes of the run, without events and access reviews.

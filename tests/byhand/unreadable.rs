@@ -12,7 +12,7 @@ async fn a_row_that_cannot_be_read_goes_by_its_whole_content() {
     ] {
         let (server, found) = with_unreadable(row).await;
         free(&server, &found).await.unwrap();
-        assert!(rows(&server).is_empty());
+        assert!(rows(&server, POOL).is_empty());
     }
 }
 
@@ -31,7 +31,7 @@ async fn one_that_cannot_be_read_and_has_changed_stays() {
     rule.remove();
     // And once more, now that it is seen.
     assert_gone(&free(&server, &found).await);
-    assert_eq!(rows(&server), ["5"]);
+    assert_eq!(rows(&server, POOL), ["5"]);
 }
 
 #[tokio::test]
@@ -48,14 +48,14 @@ async fn one_that_cannot_be_read_stays_for_a_pod_that_may_need_it() {
     server.clear_rules();
     server.put(reporting("other", 5).running());
     assert_kept(&free(&server, &found).await, "reports the address");
-    assert_eq!(rows(&server), ["5"]);
+    assert_eq!(rows(&server, POOL), ["5"]);
 }
 
 #[tokio::test]
 async fn one_that_cannot_be_read_stays_in_a_dry_run() {
     let (server, found) = with_unreadable(json!({"id": "", "podref": ""})).await;
     writer(&server, policy()).free(&found, true).await.unwrap();
-    assert_eq!((rows(&server).len(), writes(&server)), (1, 0));
+    assert_eq!((rows(&server, POOL).len(), writes(&server)), (1, 0));
 }
 
 /// A room with a reservation that names no pod.

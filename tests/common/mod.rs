@@ -182,16 +182,7 @@ impl Bench {
 
     /// Names of all reservations.
     pub fn reservations(&self) -> Vec<String> {
-        let names = self.server.list(ORIP);
-        names
-            .iter()
-            .map(|r| {
-                r["metadata"]["name"]
-                    .as_str()
-                    .unwrap_or_default()
-                    .to_owned()
-            })
-            .collect()
+        reservations(&self.server)
     }
 
     /// Waits until a pool has just these rows.
@@ -336,6 +327,13 @@ pub fn rows(server: &Server, pool: &str) -> Vec<String> {
     let rows = pool["spec"]["allocations"].as_object();
     rows.map(|rows| rows.keys().cloned().collect())
         .unwrap_or_default()
+}
+
+/// Names of all reservations.
+pub fn reservations(server: &Server) -> Vec<String> {
+    let all = server.list(ORIP).into_iter();
+    let names = all.map(|it| it["metadata"]["name"].as_str().map(str::to_owned));
+    names.flatten().collect()
 }
 
 /// Checks that the time since then, in seconds, is within this range.

@@ -30,14 +30,25 @@ pub fn lenient() -> Server {
     server
 }
 
-/// Puts a pool with one row for each (offset, pod), on `net1`, with reservations.
+/// The podref of a pod that is named alone, or as `namespace/name`.
+fn podref_of(pod: &str) -> String {
+    if pod.contains('/') {
+        return pod.to_owned();
+    }
+    format!("{NS}/{pod}")
+}
+
+/// Puts a pool with one row for each (offset, pod), with reservations. Those of one pod are of its interfaces `net1`, `net2`
+/// and so on.
 pub fn put_pool(server: &Server, rows: &[(u64, &str)]) {
     let mut pool = fixtures::pool(NS, RANGE);
-    for (offset, pod) in rows {
-        let podref = format!("{NS}/{pod}");
-        pool = pool.row(*offset, &fixtures::sandbox(*offset), &podref, "net1");
+    for (at, (offset, pod)) in rows.iter().enumerate() {
+        let podref = podref_of(pod);
+        let before = rows[..at].iter().filter(|(_, other)| other == pod);
+        let interface = format!("net{}", before.count() + 1);
+        pool = pool.row(*offset, &fixtures::sandbox(*offset), &podref, &interface);
         let address = format!("10.0.0.{offset}");
-        server.put(fixtures::reservation(NS, &address, &podref, "net1"));
+        server.put(fixtures::reservation(NS, &address, &podref, &interface));
     }
     server.put(pool);
 }
@@ -126,8 +137,7 @@ pub fn put_claimed(server: &Server, name: &str, pod: &str) {
 
 /// Puts a reservation of a pod, on `net1`.
 pub fn reserve(server: &Server, name: &str, pod: &str) {
-    let podref = format!("{NS}/{pod}");
-    server.put(fixtures::reservation(NS, name, &podref, "net1"));
+    server.put(fixtures::reservation(NS, name, &podref_of(pod), "net1"));
 }
 
 /// Puts a pool of its own whose one row is of a pod that is not there; its name.
@@ -151,11 +161,7 @@ pub fn put_row_on(
     interface: &str,
     sandbox: u64,
 ) {
-    let row = fixtures::row(
-        &fixtures::sandbox(sandbox),
-        &format!("{NS}/{pod}"),
-        interface,
-    );
+    let row = fixtures::row(&fixtures::sandbox(sandbox), &podref_of(pod), interface);
     let found = server.edit("ippools", NS, pool, |pool| {
         pool["spec"]["allocations"][offset.to_string()] = row;
     });

@@ -1,28 +1,8 @@
 //! The binary as its user meets it: help, bad input, the CRDs.
 
-use std::sync::LazyLock;
-
-use assert_cmd::Command;
 use rstest::rstest;
 
-fn ipgc(args: &[&str]) -> (i32, String, String) {
-    ipgc_with(None, args)
-}
-
-/// The program with one variable of the environment.
-fn ipgc_with(variable: Option<(&str, &str)>, args: &[&str]) -> (i32, String, String) {
-    let output = Command::cargo_bin("ipgc")
-        .unwrap()
-        .env_clear()
-        .envs(variable)
-        .args(args)
-        .timeout(std::time::Duration::from_secs(30))
-        .output()
-        .unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    let code = output.status.code().expect("ended by a signal");
-    (code, text(output.stdout), text(output.stderr))
-}
+use super::*;
 
 #[rstest]
 #[case::no_command(&[], "Usage: ipgc")]
@@ -53,18 +33,9 @@ fn bad_input_is_a_clear_line_and_exit_code_2(#[case] args: &[&str], #[case] says
     assert!(is_line || args.is_empty(), "{stderr}");
 }
 
-/// Nobody listens there. The file is written once: another test may be reading it.
-fn nowhere() -> String {
-    static FILE: LazyLock<String> = LazyLock::new(|| {
-        let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("nowhere.kubeconfig");
-        let text = r#"{"apiVersion": "v1", "kind": "Config", "current-context": "x",
-            "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
-            "clusters": [{"name": "x", "cluster": {"server": "http://127.0.0.1:1"}}],
-            "users": [{"name": "x", "user": {}}]}"#;
-        std::fs::write(&path, text).unwrap();
-        path.to_str().unwrap().to_owned()
-    });
-    FILE.clone()
+/// Nobody listens there.
+fn nowhere() -> File {
+    kubeconfig(([127, 0, 0, 1], 1).into())
 }
 
 #[rstest]
@@ -75,10 +46,10 @@ fn nowhere() -> String {
 #[case(&["release", "--force", "10.0.0.1"])]
 fn a_server_that_is_away_is_one_line_and_exit_code_2(#[case] args: &[&str]) {
     let kubeconfig = nowhere();
-    let (code, stdout, stderr) = ipgc(&[args, &["--kubeconfig", &kubeconfig]].concat());
-    assert_eq!((code, &*stdout), (2, ""), "{stderr}");
-    let is_line = stderr.starts_with("ipgc: ") && stderr.lines().count() == 1;
-    assert!(is_line, "{stderr}");
+    assert_refused(
+        ipgc(&[args, &["--kubeconfig", kubeconfig.path()]].concat()),
+        "ipgc: ",
+    );
 }
 
 #[test]
@@ -93,12 +64,10 @@ fn a_port_that_is_taken_is_one_line_and_exit_code_2() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let kubeconfig = nowhere();
-    let (code, stdout, stderr) = ipgc(&["run", "--kubeconfig", &kubeconfig, "--listen", &address]);
-    assert_eq!((code, &*stdout), (2, ""), "{stderr}");
-    let line = format!("ipgc: cannot listen on {address} (--listen): ");
-    assert!(
-        stderr.starts_with(&line) && stderr.lines().count() == 1,
-        "{stderr}"
+    let run = ["run", "--kubeconfig", kubeconfig.path(), "--listen"];
+    assert_refused(
+        ipgc(&[&run[..], &[&address]].concat()),
+        &format!("ipgc: cannot listen on {address} (--listen): "),
     );
 }
 
@@ -153,16 +122,12 @@ fn a_plugin_of_kubectl_completes(#[case] words: &[&str], #[case] first: &str, #[
 #[case::named(&["run", "--kubeconfig"], false)]
 #[case::inferred(&["run"], true)]
 fn no_secret_of_a_broken_kubeconfig_is_printed(#[case] args: &[&str], #[case] inferred: bool) {
-    let file = std::env::temp_dir().join(format!("ipgc-broken-{}-{inferred}", std::process::id()));
-    let text = "users:\n- name: me\n  user:\n    token: eyJSECRET\n    : - [}\n";
-    std::fs::write(&file, text).unwrap();
-    let path = file.to_str().unwrap();
+    let file = File::new("users:\n- name: me\n  user:\n    token: eyJSECRET\n    : - [}\n");
     let (code, _, stderr) = if inferred {
-        ipgc_with(Some(("KUBECONFIG", path)), args)
+        ipgc_with(Some(("KUBECONFIG", file.path())), args)
     } else {
-        ipgc(&[args, &[path]].concat())
+        ipgc(&[args, &[file.path()]].concat())
     };
-    std::fs::remove_file(&file).unwrap();
     assert_eq!(code, 2, "{stderr}");
     assert!(!stderr.contains("SECRET"), "{stderr}");
     assert!(stderr.contains("cannot be parsed: line "), "{stderr}");
@@ -171,16 +136,14 @@ fn no_secret_of_a_broken_kubeconfig_is_printed(#[case] args: &[&str], #[case] in
 
 #[test]
 fn a_proxy_is_named_without_its_secret() {
-    let file = std::env::temp_dir().join(format!("ipgc-proxy-{}", std::process::id()));
     let cluster =
         r#"{"server": "https://127.0.0.1:1", "proxy-url": "http://me:SECRET@proxy.example:3128"}"#;
     let text = format!(
         r#"{{"clusters": [{{"name": "a", "cluster": {cluster}}}], "users": [{{"name": "a", "user": {{}}}}],
             "contexts": [{{"name": "a", "context": {{"cluster": "a", "user": "a"}}}}], "current-context": "a"}}"#
     );
-    std::fs::write(&file, text).unwrap();
-    let (code, _, stderr) = ipgc(&["run", "--kubeconfig", file.to_str().unwrap()]);
-    std::fs::remove_file(&file).unwrap();
+    let file = File::new(text);
+    let (code, _, stderr) = ipgc(&["run", "--kubeconfig", file.path()]);
     assert_eq!(code, 2, "{stderr}");
     assert!(
         stderr.contains("the proxy proxy.example is configured"),
@@ -195,11 +158,11 @@ fn said_in_vain(args: &[&str], log: Option<&str>) -> String {
     let kubeconfig = nowhere();
     let mut command = Command::cargo_bin("ipgc").unwrap();
     command.env_clear().envs(log.map(|log| ("RUST_LOG", log)));
-    let run = ["run", "--kubeconfig", &kubeconfig, "--listen", "none"];
+    let run = ["run", "--kubeconfig", kubeconfig.path(), "--listen", "none"];
     let output = command
         .args(run)
         .args(args)
-        .timeout(std::time::Duration::from_secs(2))
+        .timeout(Duration::from_secs(2))
         .output()
         .unwrap();
     String::from_utf8(output.stderr).unwrap()
@@ -212,7 +175,7 @@ fn the_log_is_text_or_json_from_the_level_on_that_is_asked_for() {
     let json = said_in_vain(&["--log-format", "json"], None);
     assert!(!json.is_empty());
     for line in json.lines() {
-        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        let line: Value = serde_json::from_str(line).unwrap();
         assert!(
             line["level"].is_string() && line["fields"]["message"].is_string(),
             "{line}"
