@@ -243,10 +243,7 @@ fn others_of<'a>(
     scope: &'a Scope<'a>,
 ) -> impl Iterator<Item = &'a Other> {
     // The cluster's own network, which has no definition, is on the first interface of each pod.
-    let is_first = row
-        .interface
-        .as_deref()
-        .is_none_or(|name| name == FIRST_INTERFACE);
+    let is_first = row.interface.as_deref().unwrap_or(FIRST_INTERFACE) == FIRST_INTERFACE;
     others.iter().filter(move |other| {
         let mut entries = other.pod.status.entries();
         let reports = entries.any(|entry| {

@@ -140,8 +140,7 @@ async fn run(story: &Story, trace: bool) -> Outcome {
         }
     }
     world.tell("the end begins", format_args!("{last:?} after the begin"));
-    let end = Instant::now() + END;
-    let (mut left, mut kept) = (Vec::new(), BTreeMap::new());
+    let (mut left, mut kept, end) = (Vec::new(), BTreeMap::new(), Instant::now() + END);
     // Where claims stay forbidden, each reservation is tried now and then, for each network that has its address.
     let waiting = || {
         let reservations = if is_mended { 0 } else { world.reservations() };
@@ -149,8 +148,8 @@ async fn run(story: &Story, trace: bool) -> Outcome {
     };
     let (mut look, mut reboot) = (FIRST_LOOK, Instant::now() + REBOOT);
     while Instant::now() < end {
-        copies.look_after_until(Instant::now() + look).await;
-        look = LOOK;
+        let next = Instant::now() + std::mem::replace(&mut look, LOOK);
+        copies.look_after_until(next).await;
         // Rows of ends that may outlast W go with what ran on their machines.
         if Instant::now() >= reboot {
             world.boot_all();
