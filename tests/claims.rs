@@ -77,6 +77,30 @@ async fn without_the_flag_no_claim_is_read() {
     assert!(bench.sent(Match::list("resourceclaims")).is_empty());
 }
 
+/// Its ADD wrote no row.
+#[rstest]
+#[case::without_the_flag(false)]
+#[case::with_it(true)]
+#[tokio::test(start_paused = true)]
+async fn a_reservation_without_a_row_stays_as_long_as_a_claim_may_report_its_address(
+    #[case] flag: bool,
+) {
+    let server = two_claims();
+    put_claim(&server, 3, "10.0.0.9");
+    server.put(fixtures::reservation(NS, "10.0.0.9", PLACEHOLDER, "dra1"));
+    let _beat = live_node(&server, "node-1");
+    let config = Config::default().with(|it| it.resource_claims = flag);
+    let bench = Bench::long_since(server, config).await;
+    let is_there = || bench.reservations().iter().any(|it| it == "10.0.0.9");
+    seconds(7_200).await;
+    assert!(is_there());
+    bench.delete("resourceclaims", "apps", "claim-3");
+    seconds(CLAIM_W).await;
+    assert!(is_there());
+    seconds(2_000).await;
+    assert_eq!(is_there(), !flag);
+}
+
 /// The pod was forced away, and its claim went with it: its sandbox may run on.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_falls_silent_holds_it_until_it_is_fenced() {
@@ -120,7 +144,7 @@ async fn many_silent_nodes_cost_no_time() {
     let bench = bench(server).await;
     assert_eq!(bench.rows(POOL).len(), 200);
     let took = begun.elapsed();
-    assert!(took.as_secs() < 60, "an hour took {took:?}");
+    assert!(took.as_secs() < 150, "an hour took {took:?}");
 }
 
 #[tokio::test(start_paused = true)]

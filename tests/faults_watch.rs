@@ -303,6 +303,9 @@ async fn two_incarnations_of_one_name_free_one_row_once() {
     adopt(&bench, POOL, "1");
     sleep(Duration::from_millis(100)).await;
     bench.end(["web-1"]);
+    // Nobody saw whether the first one began another sandbox.
+    seconds(200).await;
+    assert_eq!(bench.rows(POOL), ["1", "2"]);
     seconds(60).await;
     assert_eq!(bench.rows(POOL), ["2"]);
     assert_eq!(bench.counted("ends_seen"), 2);

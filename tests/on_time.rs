@@ -194,7 +194,7 @@ async fn a_row_that_goes_meanwhile_was_not_freed_by_us() {
     assert_eq!(bench.counted("retries_exhausted"), 0);
 }
 
-/// The reservation of one pod takes 45 s here. The other waits for its kubelet meanwhile, and is looked at then.
+/// The reservation of one pod takes 36 s here. The other waits for its kubelet meanwhile, and is looked at then.
 #[tokio::test(start_paused = true)]
 async fn a_row_that_waits_does_not_wait_for_the_reservations_of_others() {
     let mut config = seldom();
@@ -205,7 +205,7 @@ async fn a_row_that_waits_does_not_wait_for_the_reservations_of_others() {
     let _beat = live_node(&server, "node-1");
     let bench = Bench::long_since(server, config).await;
     seconds(60).await;
-    slow(&bench, Match::resource(ORIP), 15_000);
+    slow(&bench, Match::resource(ORIP), 12_000);
     let begun = Instant::now();
     bench.end(["web-1"]);
     bench.kubelet().force_delete(NS, "web-2");

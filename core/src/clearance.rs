@@ -308,10 +308,11 @@ impl Subject<'_> {
             // A later incarnation may have taken the row over without reporting it. So its settled end proves nothing
             // here. An earlier one may still run in its own sandbox. So its own end counts.
             let answers = answering.is_some_and(|answering| i <= answering);
-            // The incarnation that answers took the row over from those before it.
+            // The incarnation that answers took the row over from those before it, whose second sandboxes end within W.
             let is_taken_over = answering.is_some_and(|answering| i < answering);
-            let settled = end.settled && (is_taken_over || !self.may_be_second(end));
-            self.of_end(end, settled, answers, least)
+            let is_second = self.may_be_second(end);
+            let settled = end.settled && (is_taken_over || !is_second);
+            self.of_end(end, settled, answers && !is_second, least)
         });
         let own = own.reduce(Clearance::and);
         // Later incarnations may have it too.

@@ -139,6 +139,8 @@ pub struct Trail {
     /// else than the kubelet wrote it, so that the phase says nothing about the sandbox any more. Or see
     /// [`Trail::distrust`].
     never_settles: bool,
+    /// The machine was booted anew, and no container was seen since that did not run before: its states may be old.
+    booted: bool,
     /// All containers that ever started are terminated.
     stopped: bool,
     settled: bool,
@@ -174,7 +176,7 @@ impl Trail {
         // Of one that did start, the kubelet makes up an end only if it does not know how it ended.
         let none_made_up = self.started.iter().all(|name| ended(name) == Some(true));
         if !all_terminated {
-            self.sandbox_up = state.sandbox_ready.unwrap_or(running);
+            self.sandbox_up = !self.booted && state.sandbox_ready.unwrap_or(running);
         } else if state.sandbox_ready != Some(true) && !state.phase.is_terminal() {
             // The sandbox died, and the kubelet makes another. Nothing is known of the end of that one. An old kubelet
             // does not report the condition.
@@ -205,6 +207,18 @@ impl Trail {
         if !self.settled {
             self.sandbox_up = false;
         }
+    }
+
+    /// The machine of the pod was booted anew: whether the sandbox is up has to be seen anew, with a container that was
+    /// started since. Until then each state may be an old one that somebody else wrote again.
+    pub fn boot(&mut self) {
+        self.gap();
+        self.booted = !self.settled;
+    }
+
+    /// A container was started that was not seen before.
+    pub fn restart(&mut self) {
+        self.booted = false;
     }
 
     /// Whether the kubelet stopped every sandbox of the pod before it reported its last state.

@@ -248,9 +248,7 @@ fn others_of<'a>(
         let mut entries = other.pod.status.entries();
         let reports = entries.any(|entry| {
             entry.addresses.contains(&row.address)
-                && (is_first
-                    || entry.interface != FIRST_INTERFACE
-                    || scope.definitions.contains_key(entry.network))
+                && (is_first || entry.interface != FIRST_INTERFACE || entry.network.contains('/'))
                 && scope.may_name(entry, row.address)
         });
         other.pod.podref != row.podref && (other.has_id || reports)

@@ -104,9 +104,9 @@ impl PodIndex {
         } else {
             // A pod that cannot have rows costs a number until that changes, unless it bears the
             // name of one whose rows it may take over (rule 6), or is being deleted: it may have rows of the cluster's
-            // own network, and its kubelet may not stop it.
+            // own network, and its kubelet may not stop it. So may one with a ResourceClaim.
             let name = hash_of(podref.as_str());
-            let leaves = state.deleting && state.has_network();
+            let leaves = state.has_network() && (state.deleting || state.has_resource_claims);
             let follows = state.host_network && state.name_may_return || self.had_rows(&podref);
             if !state.can_have_rows() && !follows && !leaves {
                 if self.listing {
@@ -151,11 +151,11 @@ impl PodIndex {
         }
     }
 
-    /// The machine of this node was booted anew: see [`Trail::gap`](crate::evidence::Trail::gap).
+    /// The machine of this node was booted anew: see [`Trail::boot`](crate::evidence::Trail::boot).
     pub fn note_boot(&mut self, node: &str) {
         for live in self.live.values_mut() {
             if live.state.node.as_deref() == Some(node) {
-                live.trail.gap();
+                live.trail.boot();
             }
         }
     }

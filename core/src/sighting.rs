@@ -68,6 +68,13 @@ impl Sightings {
         seen.map(|seen| seen.last = now).is_some()
     }
 
+    /// Forgets a reservation: its wait begins anew when it is seen again.
+    pub fn forget_object(&mut self, uid: &str) {
+        if let Some(all) = self.0.get_mut(RESERVATIONS) {
+            all.remove(uid);
+        }
+    }
+
     /// The same, but only for a reservation that is already remembered. If it is unchanged, this does not extend the
     /// time for which it is remembered.
     pub fn recall_object(

@@ -185,6 +185,7 @@ fn a_definition_that_nobody_knows_may_be_of_any_network() {
 #[case::of_a_further_interface("cbr0", "net1", false)]
 #[case::of_the_first_interface("cbr0", "eth0", true)]
 #[case::a_definition_is_of_each_interface("default/nad", "net1", true)]
+#[case::also_one_that_was_deleted("default/gone", "net1", true)]
 fn the_clusters_own_network_is_that_of_first_interfaces(
     #[case] network: &str,
     #[case] interface: &str,

@@ -16,6 +16,15 @@ fn end(sandboxes: &[u64]) -> Arc<Ended> {
     })
 }
 
+/// The next pod of the name took the row over, and ended well at 300.
+#[test]
+fn nor_is_one_that_the_next_pod_took_over() {
+    let next = ended(reporting(POD, "net1", "10.0.0.5"), 300, true);
+    let known = Known::of(&[end(&[2]), next]).seen(0).on(at_work());
+    let clearance = known.weigh(&row_content(), &Policy::default(), 301);
+    assert_eq!(clearance.wait, until(100 + W));
+}
+
 /// The row is of sandbox 1.
 #[rstest]
 #[case::nobody_saw_its_rows(&[], true)]
@@ -36,11 +45,13 @@ fn a_row_that_was_seen_with_another_sandbox_alone_is_not_settled(
     assert_eq!((clearance.grade, clearance.wait), (grade, wait));
 }
 
-/// A machine is booted so fast that its node stays ready, and its pods' states may be old.
+/// A machine is booted so fast that its node stays ready, and its pods' states may be old: a deletion writes such a one
+/// again. No container outlives a boot.
 #[rstest]
-#[case::and_its_sandbox_is_seen_up(true)]
-#[case::and_nothing_is_seen_of_its_sandbox(false)]
-fn the_machine_was_booted_before_the_end(#[case] is_seen_up: bool) {
+#[case::and_nothing_was_seen_of_the_pod(&[], false)]
+#[case::and_an_old_state_was_seen(&[1], false)]
+#[case::and_another_container_runs(&[2], true)]
+fn the_machine_was_booted_before_the_end(#[case] seen: &[u64], #[case] is_settled: bool) {
     let policy = &Policy::default();
     let mut evidence = Evidence::new(Limits::default(), Nodes::default());
     let boot = |evidence: &mut Evidence, boot, version, second| {
@@ -48,20 +59,24 @@ fn the_machine_was_booted_before_the_end(#[case] is_seen_up: bool) {
         evidence.note_node("node-1", Some(state), false, at(second));
     };
     boot(&mut evidence, "a", "1", 0);
-    let running = reporting(POD, "net1", "10.0.0.5");
-    evidence.apply_pod(running.clone(), policy, at(1));
+    let running = |container| {
+        let id = IdTag::of(&sandbox(container)).unwrap();
+        reporting(POD, "net1", "10.0.0.5").but(|it| it.container_ids = [id].into())
+    };
+    evidence.apply_pod(running(1), policy, at(1));
     boot(&mut evidence, "b", "2", 50);
-    if is_seen_up {
-        evidence.apply_pod(running.clone(), policy, at(60));
+    for container in seen {
+        let next = running(*container).but(|it| it.deleting = true);
+        evidence.apply_pod(next, policy, at(60));
     }
-    let last = running.but(|it| {
+    let last = running(2).but(|it| {
         it.phase = Phase::Failed;
         it.sandbox_ready = Some(false);
         it.containers = containers(&[("main", ENDED)]);
     });
     evidence.apply_pod(last.clone(), policy, at(70));
     let end = evidence.delete_pod(last, policy, at(71)).unwrap();
-    assert_eq!(end.settled, is_seen_up);
+    assert_eq!(end.settled, is_settled);
 }
 
 /// The watch of nodes lags behind that of pods, for less than the cooldown.

@@ -24,7 +24,7 @@ use ipgc_core::{
     names::{KnownNetworks, Reading, split},
     node::Nodes,
     pool::{self, ObservedPool, Row, RowContent},
-    proof::{Presence, Proof},
+    proof::{KnownResourceClaims, Presence, Proof},
     reservation::Reservation,
     routes::slice_pools,
 };
@@ -44,6 +44,8 @@ pub struct Assessor<'s> {
     pub index: Index,
     /// The definitions, unless none were read.
     pub definitions: Option<Definitions<'s>>,
+    /// The ResourceClaims. An audit does not read them.
+    pub claims: KnownResourceClaims,
     /// The waits.
     pub policy: &'s Policy,
     pub(super) nodes: Nodes,
@@ -139,6 +141,7 @@ impl<'s> Assessor<'s> {
                 Source::Cluster => snapshot.made.parse().ok(),
                 Source::Files => snapshot.pods.iter().filter_map(|pod| pod.since).max(),
             },
+            claims: Err("ResourceClaims are not read".into()),
             snapshot,
             policy,
         }
@@ -275,12 +278,11 @@ impl<'s> Assessor<'s> {
                 let of_pool = (place, None, &networks);
                 let others = self.index.others_of(self.snapshot, content.as_ref());
                 let facts = self.facts(content.as_ref(), of_pool, &presence, &others);
-                let claims = Err("ResourceClaims are not read".into());
                 let verdict = judge_orphan(
                     reserved,
                     address,
                     &presence,
-                    &claims,
+                    &self.claims,
                     &facts,
                     self.policy,
                     NOW,

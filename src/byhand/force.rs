@@ -12,6 +12,7 @@ use ipgc_core::{
     names::Reading,
     podref::PodRef,
     pool::{PoolKey, Unreadable},
+    proof::ResourceClaims,
 };
 
 use super::NotDone;
@@ -150,7 +151,9 @@ pub fn at(
     address: IpAddr,
     pool: Option<&str>,
 ) -> Result<Forced, String> {
-    let assessor = Assessor::new(snapshot, policy);
+    let mut assessor = Assessor::new(snapshot, policy);
+    // The person states that nothing answers, of a ResourceClaim either.
+    assessor.claims = Ok(ResourceClaims::default());
     let is_wanted =
         |key: &PoolKey| pool.is_none_or(|pool| is_named(pool, &key.namespace, &key.name));
     let mut places = assessor.index.pools.iter();

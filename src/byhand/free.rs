@@ -9,7 +9,7 @@ use ipgc_core::{
     judge::{Stale, Verdict},
     patch::{Answer, FreePatch},
     pool::{ObservedPool, PoolKey, Row, Unreadable},
-    proof::{Presence, Proof},
+    proof::{Presence, Proof, ResourceClaims},
     reservation::Reservation,
     routes::slice_pools,
     work::Wanted,
@@ -64,7 +64,8 @@ impl Writer {
             }
             Subject::Reservation(seen) => {
                 let snapshot = self.look().await?;
-                let assessor = Assessor::new(&snapshot, &self.context.config.policy);
+                let mut assessor = Assessor::new(&snapshot, &self.context.config.policy);
+                assessor.claims = Ok(ResourceClaims::default());
                 check(&assessor, it)?;
                 if it.is_readable {
                     let freed = of_reservation(&assessor, it);

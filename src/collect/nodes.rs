@@ -66,10 +66,13 @@ impl Context {
             let Interest { until, is_awaited } = *interest.borrow_and_update();
             // A case watches one of its nodes. That one may be ready while the others are silent, so all Leases are
             // read.
+            // What may outlast W ends with a boot, which is proven only if the boot before it was confirmed.
+            let outlasting =
+                || self.config.resource_claims && self.evidence().nodes.any_outlasting();
             let read_every = if is_awaited || until > now {
                 Some(quick)
             } else {
-                (listen_until > now).then_some(READ_EVERY)
+                (listen_until > now || outlasting()).then_some(READ_EVERY)
             };
             let is_due = |every| read_at.is_none_or(|read| now.since(read) >= every);
             if read_every.is_some_and(is_due) {

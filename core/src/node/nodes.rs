@@ -111,9 +111,15 @@ impl Nodes {
 
     /// A pod with a ResourceClaim ended on the node, and its sandbox may outlast W.
     pub fn note_outlasting(&mut self, name: &str, now: Moment) {
-        if let Some(node) = self.by_name.get_mut(name) {
-            node.outlasting = Some(now);
-        }
+        // It exists, whether or not the watch has told of it.
+        let unknown = || Node::new(Some(NodeState::default()), now);
+        let node = self.by_name.entry(name.into()).or_insert_with(unknown);
+        node.outlasting = Some(now);
+    }
+
+    /// Whether there was such a pod on any node whose machine was not booted anew since.
+    pub fn any_outlasting(&self) -> bool {
+        self.names().any(|name| self.has_outlasting(name))
     }
 
     /// Whether there was such a pod, and the machine was not booted anew since.

@@ -5,6 +5,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use crate::{
     clearance::Living,
     evidence::{Ended, Sandboxes, Trail},
+    id::IdTag,
     networks::Status,
     pod::{Phase, PodState},
     time::Moment,
@@ -79,6 +80,10 @@ impl Live {
         } else {
             next.restarts
         };
+        let is_new = |id: &IdTag| !self.state.container_ids.contains(id);
+        if next.runs() && next.container_ids.iter().any(is_new) {
+            self.trail.restart();
+        }
         self.state = PodState {
             termination_grace: grace,
             restarts,

@@ -10,7 +10,7 @@ use std::{
 use ipgc_core::{
     cases::Outcome,
     fact::Fact,
-    judge::{Verdict, judge_orphan, reports_more},
+    judge::{Held, Verdict, judge_orphan, reports_more},
     names::split,
     podref::PodRef,
     pool::{RowContent, RowCount},
@@ -143,7 +143,8 @@ impl Turn<'_> {
         let known = orphans.iter().map(|(podref, _)| {
             let ends = self.batch.ends(podref);
             let mut known = self.context.known(podref, ends, RowCount::default());
-            known.has_resource_claims = podref.as_str() == OF_RESOURCE_CLAIMS;
+            known.has_resource_claims =
+                self.context.config.resource_claims && podref.as_str() == OF_RESOURCE_CLAIMS;
             (podref.clone(), known)
         });
         // The rows that they would belong to.
@@ -306,6 +307,10 @@ impl Turn<'_> {
             Verdict::Held(reason) => {
                 debug!(pool = %self.key, reservation = found.name, %reason, "held");
                 let context = &self.context;
+                if reason == Held::ResourceClaim {
+                    // It waits from when no claim reports its address any more.
+                    context.evidence().first_seen.forget_object(&found.uid);
+                }
                 context.report_in_use(self.key, self.uid(), &row, &reason);
                 return None;
             }
