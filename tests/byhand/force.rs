@@ -309,11 +309,15 @@ async fn an_answer_that_was_lost_is_asked_for_again() {
     assert!(rows(&server, POOL).is_empty());
 }
 
+/// DRANET writes the second of these names for ResourceClaims.
+#[rstest]
+#[case::of_a_pod("alone")]
+#[case::of_a_resource_claim("pod-whereabouts")]
 #[tokio::test(start_paused = true)]
-async fn a_reservation_alone_goes() {
+async fn a_reservation_alone_goes(#[case] owner: &str) {
     let (server, _beat) = room(&[(2, "other")]);
     silent_node(&server, "node-2");
-    reserve(&server, "10.0.0.9", "alone");
+    reserve(&server, "10.0.0.9", owner);
     let it = pick(&server, "10.0.0.9").await;
     assert!(matches!(it.subject, Subject::Reservation(_)));
     assert_eq!(free(&server, &it).await.unwrap(), 1);
