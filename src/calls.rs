@@ -22,8 +22,8 @@ use tower::{BoxError, service_fn};
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Deadline of a write of a pool or a reservation. A write that hangs holds up those that were begun with it. One that the
-/// server does later all the same is found by the next read. Longer than the ten seconds after which the API server does
-/// not wait for a webhook any more.
+/// server does later all the same is found by the next read. Longer than the ten seconds after which the API server by
+/// default does not wait for a webhook any more.
 const WRITE_DEADLINE: Duration = Duration::from_secs(15);
 
 /// A GET whose answer takes longer is sent once more: its connection may be dead, or nearly so.

@@ -221,7 +221,12 @@ impl Node {
         let known = self.boot.replace(told.clone());
         self.booted = known.is_some().then_some(now);
         let after = self.still_booted.take();
-        if known.is_some_and(|known| known.machine == told.machine)
+        let is_same = known.as_ref().map(|known| known.machine == told.machine);
+        if is_same == Some(false) {
+            // No two machines run under one name.
+            self.outlasting = None;
+        }
+        if is_same == Some(true)
             && let Some(after) = after
         {
             self.reboot = Some(Reboot { after, seen: now });

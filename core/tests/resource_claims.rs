@@ -237,6 +237,7 @@ fn such_a_pod_is_known_by_its_end(
     #[case] has_claims: bool,
     #[case] container: ContainerState,
     #[case] outlasts: bool,
+    #[values(false, true)] in_a_gap: bool,
 ) {
     let nodes = nodes_with(&[("node-1", node_state())]);
     let mut evidence = Evidence::new(Limits::default(), nodes);
@@ -245,8 +246,29 @@ fn such_a_pod_is_known_by_its_end(
         it.containers = containers(&[("main", container)]);
     });
     evidence.apply_pod(last.clone(), &Policy::default(), at(10));
-    evidence.delete_pod(last, &Policy::default(), at(20));
+    if in_a_gap {
+        evidence.pods.begin_list(at(15));
+        evidence.end_pod_list(&Policy::default(), at(20));
+    } else {
+        evidence.delete_pod(last, &Policy::default(), at(20));
+    }
     assert_eq!(evidence.nodes.has_outlasting("node-1"), outlasts);
+    assert_eq!(evidence.nodes.any_outlasting(), outlasts);
+}
+
+#[test]
+fn its_node_is_not_made_up() {
+    let mut nodes = no_nodes();
+    nodes.note_outlasting("node-9", at(10));
+    let standing = nodes.standing("node-9", at(10), at(20));
+    assert_eq!(standing, Standing::Gone(at(10)));
+    // Before the first list of nodes it may be there, and is then.
+    let mut nodes = Nodes::default();
+    nodes.note_outlasting("node-9", at(10));
+    nodes.apply("node-9", booted("m", "a", "1"), at(20));
+    assert!(nodes.has_outlasting("node-9"));
+    nodes.apply("node-9", booted("another machine", "b", "2"), at(30));
+    assert!(!nodes.has_outlasting("node-9"));
 }
 
 /// DRANET 1.4 gives all claims one podref: however many rows it has, none waits for the DELs of others.

@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use ipgc_core::{
     definitions, evidence::Ended, known::Evidence, node::NO_SANDBOXES_ANNOTATION, plan::Input,
-    time::Moment,
+    pod::PodState, time::Moment,
 };
 use kube::core::DeserializeGuard;
 use tracing::warn;
@@ -40,6 +40,13 @@ impl PodSink {
             warn!(pod = %ended.last.podref, "too many pods ended at once, pod is left to the sweep");
         }
     }
+
+    /// ResourceClaims matter only where ipgc may free their rows.
+    fn state(&self, pod: LeanPod) -> Option<PodState> {
+        let mut state = pod.into_state()?;
+        state.has_resource_claims &= self.0.config.resource_claims;
+        Some(state)
+    }
 }
 
 impl Sink<LeanPod> for PodSink {
@@ -65,7 +72,7 @@ impl Sink<LeanPod> for PodSink {
     }
 
     fn apply(&mut self, pod: LeanPod) {
-        let Some(state) = pod.into_state() else {
+        let Some(state) = self.state(pod) else {
             return;
         };
         let policy = &self.0.config.policy;
@@ -74,11 +81,16 @@ impl Sink<LeanPod> for PodSink {
     }
 
     fn delete(&mut self, pod: LeanPod) {
-        let Some(state) = pod.into_state() else {
+        let Some(state) = self.state(pod) else {
             return;
         };
+        let may_outlast = state.has_resource_claims;
         let policy = &self.0.config.policy;
         let ended = self.with(|evidence, now| evidence.delete_pod(state, policy, now));
+        if may_outlast {
+            // Boots are confirmed from now on.
+            self.0.node_news.notify_one();
+        }
         self.ended(ended);
     }
 

@@ -1,8 +1,8 @@
 //! Keeps the knowledge of nodes: which existed at a gap in the pod watch, and whether their kubelets
 //! are at work.
 //!
-//! Leases are read only while something waits for nodes, and for one wait after a gap, so that later
-//! ends need not wait for it: all in one list, since the resourceVersion of a Lease changes whenever its kubelet
+//! Leases are read only while something waits for nodes, for one wait after a gap, so that later ends need not wait for
+//! it, and while a node has an end of a pod with a ResourceClaim that may outlast W: all in one list, since the resourceVersion of a Lease changes whenever its kubelet
 //! renews it.
 
 use std::{

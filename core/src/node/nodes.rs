@@ -111,8 +111,9 @@ impl Nodes {
 
     /// A pod with a ResourceClaim ended on the node, and its sandbox may outlast W.
     pub fn note_outlasting(&mut self, name: &str, now: Moment) {
-        // It exists, whether or not the watch has told of it.
-        let unknown = || Node::new(Some(NodeState::default()), now);
+        // Until all names are known, it exists, whether or not the watch has told of it.
+        let state = self.complete_since.is_none().then(NodeState::default);
+        let unknown = || Node::new(state, now);
         let node = self.by_name.entry(name.into()).or_insert_with(unknown);
         node.outlasting = Some(now);
     }

@@ -81,7 +81,8 @@ impl Live {
             next.restarts
         };
         let is_new = |id: &IdTag| !self.state.container_ids.contains(id);
-        if next.runs() && next.container_ids.iter().any(is_new) {
+        // A list may show a state from before the boot that no watch has shown.
+        if watched && next.runs() && next.container_ids.iter().any(is_new) {
             self.trail.restart();
         }
         self.state = PodState {

@@ -10,7 +10,7 @@ use std::{
 use ipgc_core::{
     cases::Outcome,
     fact::Fact,
-    judge::{Held, Verdict, judge_orphan, reports_more},
+    judge::{Verdict, judge_orphan, reports_more},
     names::split,
     podref::PodRef,
     pool::{RowContent, RowCount},
@@ -302,15 +302,16 @@ impl Turn<'_> {
             judge_orphan(found, address, &presence, claims, facts, policy, now)
         });
         drop(evidence);
+        if podref.as_str() == OF_RESOURCE_CLAIMS && !matches!(verdict, Verdict::Stale(_)) {
+            // It waits from when it is known that no claim reports its address any more.
+            let mut evidence = self.context.evidence();
+            evidence.first_seen.forget_object(&found.uid);
+        }
         let stale = match verdict {
             Verdict::Stale(stale) => stale,
             Verdict::Held(reason) => {
                 debug!(pool = %self.key, reservation = found.name, %reason, "held");
                 let context = &self.context;
-                if reason == Held::ResourceClaim {
-                    // It waits from when no claim reports its address any more.
-                    context.evidence().first_seen.forget_object(&found.uid);
-                }
                 context.report_in_use(self.key, self.uid(), &row, &reason);
                 return None;
             }
