@@ -1,5 +1,7 @@
 //! Rows of ResourceClaims, as DRANET writes them, with `--resource-claims`.
 
+use ipgc::core::reservation::CLAIMED_PODREF;
+
 use crate::prelude::*;
 
 /// DRANET 1.4 writes this podref for each claim.
@@ -99,6 +101,24 @@ async fn a_reservation_without_a_row_stays_as_long_as_a_claim_may_report_its_add
     assert!(is_there());
     seconds(2_000).await;
     assert_eq!(is_there(), !flag);
+}
+
+/// An ADD had accepted it before it was marked, and wrote no row.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_reports_the_address_after_the_mark_gets_the_reservation_back() {
+    let (bench, _beat) = two_followed().await;
+    bench.put(fixtures::reservation(NS, "10.0.0.9", PLACEHOLDER, "dra1"));
+    let owner = || podref(&bench, "10.0.0.9");
+    for _ in 0..2_000 {
+        if owner() == CLAIMED_PODREF {
+            break;
+        }
+        seconds(1).await;
+    }
+    assert_eq!(owner(), CLAIMED_PODREF);
+    put_claim(&bench, 3, "10.0.0.9");
+    seconds(600).await;
+    assert_eq!(owner(), PLACEHOLDER);
 }
 
 /// The pod was forced away, and its claim went with it: its sandbox may run on.

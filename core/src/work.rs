@@ -102,6 +102,13 @@ impl Work {
 
     /// Takes in work of the same owner and pool that came later.
     pub fn add(&mut self, later: Self) {
+        let uids: BTreeSet<_> = self.ended.iter().map(|end| end.last.uid.clone()).collect();
+        let is_new = |end: &Arc<Ended>| !uids.contains(&end.last.uid);
+        // This incarnation may have taken an address over, and its sandbox may run on: the next sweep judges anew.
+        if later.ended.iter().any(|end| is_new(end) && !end.settled) {
+            self.removed.clear();
+            self.claimed.clear();
+        }
         for end in later.ended {
             self.ended.retain(|known| known.last.uid != end.last.uid);
             self.ended.push(end);

@@ -160,11 +160,27 @@ fn a_pod_that_may_rely_on_it_keeps_it(#[case] presence: Presence, #[case] held: 
     assert!(!held.to_string().is_empty());
 }
 
+/// A mark proves nothing: the API server's data may have gone back to it.
+#[test]
+fn a_claim_without_a_pod_waits_as_if_there_were_none() {
+    let judged = |known| stale(judged(&claimed(), &Presence::Absent, &known, 1_000)).clearance;
+    let known = Known::default().seen(50).absent(50);
+    assert_eq!(judged(known).wait, until(50 + W + 10));
+    let end = ended(reporting(POD, "net1", "10.0.0.5"), 100, true);
+    // An ADD that accepted it before the claim has its time, and one minute more.
+    let seen = Known::of(&[end]).seen(100);
+    assert_eq!(judged(seen).wait, until(100 + 120 + 60));
+    let mut silent = nodes_with(&[("node-1", not_ready())]);
+    silent.suspect(["node-1"].into_iter(), at(50));
+    let unseen = Known::default().seen(50).absent(50);
+    let held = judged(unseen.but(|it| it.nodes = silent));
+    assert_eq!(held.wait, waits_for(&["node-1"]));
+}
+
 #[rstest]
-#[case::pod_is_gone(Presence::Absent)]
 #[case::pod_is_back(present(reporting(POD, "net1", "10.0.0.5")))]
 #[case::pod_is_there(Presence::Present(None))]
-fn an_old_claim_is_ended_one_way_or_the_other(#[case] presence: Presence) {
+fn an_old_claim_of_a_pod_that_is_there_is_ended(#[case] presence: Presence) {
     let stale = stale(judged(
         &claimed(),
         &presence,
@@ -175,7 +191,6 @@ fn an_old_claim_is_ended_one_way_or_the_other(#[case] presence: Presence) {
         (stale.cause, stale.clearance.grade),
         (Cause::Deleted, Grade::Settled)
     );
-    // An ADD that accepted it before the claim has its time, and one minute more.
     assert_eq!(stale.clearance.wait, until(100 + 120 + 60));
 }
 

@@ -50,10 +50,10 @@ pub fn judge_orphan(
     };
     let first = facts.sighting.map_or(now, |sighting| sighting.first);
     let stale = |cause, clearance| Verdict::Stale(Stale { cause, clearance });
-    if reservation.is_claimed() && !matches!(presence, Presence::Unknown(_)) {
-        // The row was free to go before the mark was made. If the pod lives again, the next steps give the reservation
-        // back.
-        let clearance = Clearance::certain(first + policy.add_budget + CLAIM_OLD);
+    let ripe = first + policy.add_budget + CLAIM_OLD;
+    if reservation.is_claimed() && matches!(presence, Presence::Present(_)) {
+        // The next steps give the reservation back.
+        let clearance = Clearance::certain(ripe);
         return beside_others(&subject, stale(Cause::Deleted, clearance));
     }
     let is_of_claims = row.podref.as_str() == OF_RESOURCE_CLAIMS;
@@ -83,7 +83,16 @@ pub fn judge_orphan(
         }
     };
     let verdict = match verdict {
-        Verdict::Stale(Stale { cause, clearance }) => stale(cause, clearance.later(ORPHAN_MORE)),
+        Verdict::Stale(Stale { cause, clearance }) => {
+            // A mark is no proof: it may be from before the API server's data went back.
+            let clearance = clearance.later(ORPHAN_MORE);
+            let from = if reservation.is_claimed() {
+                ripe
+            } else {
+                first
+            };
+            stale(cause, clearance.not_before(from))
+        }
         verdict => verdict,
     };
     beside_others(&subject, verdict)

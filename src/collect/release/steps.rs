@@ -6,8 +6,14 @@
 use std::time::Duration;
 
 use ipgc_core::{
-    definitions::Scope, fact::Fact, names::may_be_of_another, proof::Presence, refusal::Claims,
-    reservation::Reservation, time::Moment,
+    definitions::Scope,
+    fact::Fact,
+    names::may_be_of_another,
+    pool::RowContent,
+    proof::{OF_RESOURCE_CLAIMS, Presence, ResourceClaims, of_lone_reservation},
+    refusal::Claims,
+    reservation::Reservation,
+    time::Moment,
 };
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
@@ -216,12 +222,23 @@ pub(super) async fn prove<'r>(
         let state = asked.entry(wanted.row.podref.clone()).or_default();
         *state |= wanted.fact != Fact::Absent;
     }
+    let mut owners = asked.keys();
+    let claims = if owners.any(|owner| owner.as_str() == OF_RESOURCE_CLAIMS) {
+        context.resource_claims().await
+    } else {
+        Ok(ResourceClaims::default())
+    };
     let (begun, presence) = context.presence(&asked).await;
     let (mut proven, mut kept) = (Vec::new(), Vec::new());
     let evidence = context.evidence();
     for marked in marked {
         let wanted = marked.deletion.wanted;
-        let found = presence.get(&wanted.row.podref);
+        let RowContent {
+            podref, address, ..
+        } = &*wanted.row;
+        let of_pod = presence.get(podref).cloned();
+        let found = of_pod.map(|it| of_lone_reservation(podref, *address, &claims, it));
+        let found = found.as_ref();
         // A pod that lives may report what the name tells in another network.
         if let Some(Presence::Present(Some(pod))) = found
             && wanted.fact.is_of_living()
