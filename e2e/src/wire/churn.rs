@@ -42,11 +42,11 @@ const LEAD: Duration = Duration::from_millis(300);
 /// Each pod whose number this divides is deleted by force while it runs. Of each pool some are.
 const FORCED: usize = 7;
 
-/// The shortest time from an end to the free of its row, with [`crate::ours::SHORT_WAITS`]: from the terminal
+/// The shortest time from an end to the free of its row, with [`FLAGS`](super::FLAGS): from the terminal
 /// phase that the kubelet writes, and W from a deletion by force. All moments are of one clock: the first is before
 /// the end is sent, the second after the free is seen.
 const GRACE: Duration = Duration::from_secs(1);
-const W: Duration = Duration::from_secs(3);
+const W: Duration = Duration::from_secs(21);
 
 /// Pools of each half.
 const POOLS: usize = 5;
@@ -242,15 +242,15 @@ impl Churn {
     }
 
     async fn watch(&self) -> Result<()> {
-        let mut all = Vec::new();
-        for half in &self.halves {
+        let begin = |path: String| async move {
+            let changes = watch::changes(&self.client, &path, raw::JSON);
+            changes.await
+        };
+        let all = self.halves.iter().map(|half| {
             let path = raw::all::<IpPool>(&half.population.namespace);
-            all.push(
-                watch::changes(&self.client, &path, raw::JSON)
-                    .await?
-                    .boxed(),
-            );
-        }
+            // The server ends a watch that is read too slowly. The next one begins with all pools.
+            stream::repeat(path).then(begin).try_flatten().boxed()
+        });
         let mut all = pin!(stream::select_all(all));
         let mut rows = BTreeMap::<String, watch::Rows>::new();
         while let Some((at, change)) = all.try_next().await? {
@@ -263,7 +263,7 @@ impl Churn {
             let gone = before.difference(&now);
             self.ledger(|ledger| gone.for_each(|row| ledger.freed(&pool, row, at)));
         }
-        Err(Error::Other("the server ended a watch of pools".into()))
+        Ok(())
     }
 
     /// Whether there are the rows and reservations of the pods that run, and no others; but for those of pods that were
