@@ -15,8 +15,6 @@ pub use self::{
     word::Word,
 };
 
-use std::net::IpAddr;
-
 use crate::{
     clearance::{Clearance, Facts, LOOK_AGAIN, Living, Other, Subject},
     definitions::Scope,
@@ -412,12 +410,6 @@ fn is_predecessors(subject: &Subject<'_>, pod: &PodState) -> Option<Moment> {
     let mut ended = facts.ended.iter();
     let is_formers = pod.host_network || ended.any(|end| end.bore(row, policy.cooldown));
     in_time.filter(|_| is_formers && !is_changing(pod) && pod.is_complete())
-}
-
-/// Whether [`judge`] holds each readable row of this address for what its pod reports, whatever else is known. A row
-/// that is exempted or of a kept owner is held all the same, as what it is.
-pub fn is_reported(pod: &PodState, address: IpAddr, scope: &Scope<'_>) -> bool {
-    !pod.deleting && !pod.phase.is_terminal() && scope.is_reported_by(pod, address)
 }
 
 /// When the rows of a pod in a terminal phase may go, if it is in one.

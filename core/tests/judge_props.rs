@@ -1,6 +1,6 @@
 //! Faults of a verdict that no input may ever cause.
 
-use ipgc_core::{definitions::Scope, judge::is_reported};
+use ipgc_core::{definitions::Scope, pods::PodIndex, pool::Glance};
 
 use crate::common::prelude::*;
 
@@ -97,7 +97,7 @@ proptest! {
         }
     }
 
-    /// A row that its pod reports may be passed over without other evidence.
+    /// A row of which a glance at its pod is enough is passed over without other evidence.
     #[test]
     fn a_row_that_its_pod_is_said_to_report_is_held_whatever_else_is_known(
         state in any_pod(),
@@ -107,9 +107,19 @@ proptest! {
     ) {
         let state = PodState { status: valid(&entries), ..state };
         let pool = pool_with("5");
-        let is_reported = is_reported(&state, ip("10.0.0.5"), &Scope::default());
+        let mut pods = PodIndex::default();
+        pods.apply(state.clone(), at(now));
+        let glance = Glance {
+            pool: pool.key(),
+            range: pool.range,
+            address: Some(ip("10.0.0.5")),
+            podref: Some(POD),
+            sandbox: None,
+            interface: None,
+        };
+        let is_enough = pods.glance(&glance, Scope::default(), true, at(now));
         let verdict = verdict(&pool, &present(state), &known, now);
-        prop_assert!(!is_reported || verdict == Verdict::Held(Held::Reported), "{:?}", verdict);
+        prop_assert!(!is_enough || verdict == Verdict::Held(Held::Reported), "{:?}", verdict);
     }
 
     #[test]
