@@ -17,6 +17,9 @@ use crate::{
     text::excerpt,
 };
 
+/// The field that names an IPAMClaim.
+const CLAIM: &str = "ipamclaimref";
+
 /// One entry of `spec.allocations`.
 #[derive(Clone, Debug)]
 pub struct Row {
@@ -139,16 +142,23 @@ impl Row {
 }
 
 impl Unreadable {
-    /// The first of the fields that are not known, if there are some.
+    /// The IPAMClaim or the first of the fields that are not known, if there are some.
     pub(crate) fn of_fields(others: &BTreeMap<String, Value>) -> Option<Self> {
-        let (name, value) = others.first_key_value()?;
-        let claim = value.as_str().filter(|claim| !claim.is_empty());
-        Some(match claim {
-            Some(claim) if name == "ipamclaimref" && others.len() == 1 => {
-                Self::IpamClaim(claim.into())
-            }
-            _ => Self::ExtraField(excerpt(name).into()),
+        let claim = Self::of_claim(others.get(CLAIM));
+        claim.or_else(|| {
+            let (name, _) = others.first_key_value()?;
+            Some(Self::ExtraField(excerpt(name).into()))
         })
+    }
+
+    /// The field may have another form by the time that whereabouts writes it.
+    fn of_claim(field: Option<&Value>) -> Option<Self> {
+        match field? {
+            Value::Null => None,
+            Value::String(claim) if claim.is_empty() => None,
+            Value::String(claim) => Some(Self::IpamClaim((**claim).into())),
+            other => Some(Self::IpamClaim(other.to_string().into())),
+        }
     }
 }
 
@@ -166,7 +176,8 @@ impl RowContent {
         range: Option<Range>,
         resource_claims: bool,
     ) -> Result<Self, Unreadable> {
-        let row = RowText::deserialize(stored).map_err(|_| Unreadable::Shape)?;
+        let row = RowText::deserialize(stored)
+            .map_err(|_| Unreadable::of_claim(stored.get(CLAIM)).unwrap_or(Unreadable::Shape))?;
         if let Some(reason) = Unreadable::of_fields(&row.others) {
             return Err(reason);
         }
