@@ -152,7 +152,7 @@ pub fn at(
     pool: Option<&str>,
 ) -> Result<Forced, String> {
     let mut assessor = Assessor::new(snapshot, policy);
-    // The person states that nothing answers, of a ResourceClaim either.
+    // The API server is asked for them when it is freed.
     assessor.claims = Ok(ResourceClaims::default());
     let is_wanted =
         |key: &PoolKey| pool.is_none_or(|pool| is_named(pool, &key.namespace, &key.name));

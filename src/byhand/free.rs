@@ -4,17 +4,20 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use http::Request;
 use ipgc_core::{
     fact::Fact,
     judge::{Stale, Verdict},
     patch::{Answer, FreePatch},
     pool::{ObservedPool, PoolKey, Row, Unreadable},
-    proof::{Presence, Proof, ResourceClaims},
+    proof::{KnownResourceClaims, Presence, Proof, ResourceClaims},
     reservation::Reservation,
     routes::slice_pools,
     work::Wanted,
 };
+use k8s_openapi::api::resource::v1::ResourceClaim;
 use kube::Resource as _;
+use serde::de::IgnoredAny;
 use tokio::time::sleep;
 use tracing::info;
 
@@ -29,7 +32,7 @@ use crate::{
         assess::{Assessor, Item},
         report::{ReservationReport, Stored},
     },
-    calls::CallError,
+    calls::{CallError, call},
     collect::{prover::Asked, released::Left, reservation_api::is_absent},
     config::Config,
     snapshot::{Snapshot, live},
@@ -65,7 +68,7 @@ impl Writer {
             Subject::Reservation(seen) => {
                 let snapshot = self.look().await?;
                 let mut assessor = Assessor::new(&snapshot, &self.context.config.policy);
-                assessor.claims = Ok(ResourceClaims::default());
+                assessor.claims = self.context.resource_claims().await;
                 check(&assessor, it)?;
                 if it.is_readable {
                     let freed = of_reservation(&assessor, it);
@@ -137,6 +140,22 @@ impl Writer {
         Ok(snapshot)
     }
 
+    /// The ResourceClaims, read from now on. A cluster whose API server does not know their group has none.
+    async fn resource_claims(&self) -> KnownResourceClaims {
+        let client = &self.context.client;
+        let unread = match self.context.resource_claims().await {
+            Ok(claims) => return Ok(claims),
+            Err(reason) => reason,
+        };
+        let path = format!("/apis/{}", ResourceClaim::group(&()));
+        let group = Request::get(path).body(Vec::new());
+        let group = call(client.request::<IgnoredAny>(group.map_err(|it| it.to_string())?)).await;
+        match group {
+            Err(error) if error.answer() == Answer::Gone => Ok(ResourceClaims::default()),
+            _ => Err(unread),
+        }
+    }
+
     async fn free_row(
         &self,
         it: &Forced,
@@ -148,9 +167,13 @@ impl Writer {
         let ticket = observed.begin_proof();
         let snapshot = self.look().await?;
         let asked: Asked = it.podref.iter().map(|it| (it.clone(), true)).collect();
-        let proof = self.context.prove(ticket, &asked, false).await;
-        if !it.is_readable {
-            check_pods(&snapshot, it)?;
+        let mut proof = self.context.prove(ticket, &asked, false).await;
+        let content = row.content();
+        if content.is_ok_and(|it| it.resource_claim().is_some()) {
+            proof = proof.with_resource_claims(self.resource_claims().await);
+        }
+        check_pods(&snapshot, it)?;
+        if content.is_err() {
             self.free_unreadable(it, &proof, row, dry_run).await?;
             return Ok(None);
         }

@@ -52,6 +52,8 @@ impl Writer {
             // There is no sweep, after which a claim that was refused would be tried again.
             sweep_interval: Duration::ZERO,
             workers: 1,
+            // Theirs are judged too, and the API server is asked for them.
+            resource_claims: true,
             ..Config::default()
         };
         let context = Context::new(patient(client.clone()), config);

@@ -20,7 +20,11 @@ pub(crate) fn answer(inner: &Inner, request: &Request) -> Answer {
         let mut all = inner.registry.all().iter();
         all.any(|resource| resource.group == group && resource.version == version)
     };
+    let has_group = |group: &str| inner.registry.all().iter().any(|it| it.group == group);
     Ok(match parts.as_slice() {
+        ["apis", group] if has_group(group) => {
+            json_response(200, &json!({ "kind": "APIGroup", "name": group }))
+        }
         ["version"] => json_response(200, &version(&inner.options.version)),
         // Its kinds have no schemas.
         ["openapi", "v3", "apis", group, version] if is_served(group, version) => {

@@ -1,5 +1,7 @@
 //! `ipgc release --force` of what nobody can judge: rows that cannot be read, and reservations that name no pod.
 
+use rstest::rstest;
+
 use super::*;
 
 #[tokio::test]
@@ -150,18 +152,114 @@ async fn a_reservation_with_a_field_that_is_not_known_stays() {
     );
 }
 
-/// Whereabouts gives the address to the next pod of the claim.
+/// Whereabouts gives the address to the next pod of the claim, whatever stands beside its name.
+#[rstest]
+#[case::alone(json!({ "ipamclaimref": "default/vm" }), "it belongs to IPAMClaim default/vm")]
+#[case::beside_a_field(json!({ "ipamclaimref": "default/vm", "zone": "a" }), "it belongs to IPAMClaim default/vm")]
+#[case::in_another_form(json!({ "ipamclaimref": { "name": "vm" } }), "it belongs to IPAMClaim {\"name\":\"vm\"}")]
 #[tokio::test]
-async fn of_an_ipam_claim_nothing_goes() {
-    let server = nobodys(json!({ "podref": "default/gone", "ipamclaimref": "default/vm" }));
+async fn of_an_ipam_claim_nothing_goes(#[case] fields: Value, #[case] says: &str) {
+    let mut spec = json!({ "podref": "default/gone" });
+    let mut row = fixtures::row(&fixtures::sandbox(9), "default/gone", "net1");
+    for it in [&mut spec, &mut row] {
+        let fields = fields.as_object().unwrap().clone();
+        it.as_object_mut().unwrap().extend(fields);
+    }
+    let server = nobodys(spec);
+    let refused = forced(&server, "10.0.0.9").await.unwrap_err();
+    assert!(refused.contains(says), "{refused}");
     server.edit("ippools", NS, POOL, |pool| {
-        let row = &mut pool["spec"]["allocations"]["9"];
-        *row = fixtures::row(&fixtures::sandbox(9), "default/gone", "net1");
-        row["ipamclaimref"] = "default/vm".into();
+        pool["spec"]["allocations"]["9"] = row;
     });
     let refused = forced(&server, "10.0.0.9").await.unwrap_err();
-    assert!(
-        refused.contains("it belongs to IPAMClaim default/vm"),
-        "{refused}"
-    );
+    assert!(refused.contains(says), "{refused}");
+}
+
+const UID: &str = "0f3c2f6e-3b0e-4c55-9f55-6f1d4a9b7c01";
+const LIST: &str = "resourceclaims";
+
+/// A room with a row as DRANET writes it, of the ResourceClaim [`UID`], or with a reservation without a row.
+async fn of_resource_claim(has_row: bool) -> (Server, Forced) {
+    let owner = "default/pod-whereabouts";
+    if has_row {
+        let row = json!({ "id": UID, "podref": owner, "ifname": "dra1" });
+        return with_unreadable(row).await;
+    }
+    let (server, _beat) = room(&[]);
+    reserve(&server, "10.0.0.5", owner);
+    let found = pick(&server, "10.0.0.5").await;
+    (server, found)
+}
+
+fn put_claim(server: &Server, uid: &str, address: &str) {
+    server.put(json!({
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": { "name": "claim", "namespace": "apps", "uid": uid },
+        "status": { "devices": [{ "networkData": { "ips": [format!("{address}/24")] } }] },
+    }));
+}
+
+/// No pod bears the name that DRANET writes, so the absence of a pod says nothing.
+#[rstest]
+#[case::of_the_row(true, UID, "10.9.9.9")]
+#[case::that_reports_it(true, "other", "10.0.0.5")]
+#[case::that_reports_the_reserved_one(false, "other", "10.0.0.5")]
+#[tokio::test(start_paused = true)]
+async fn a_resource_claim_that_is_there_keeps_its_address(
+    #[case] has_row: bool,
+    #[case] uid: &str,
+    #[case] address: &str,
+) {
+    let (server, found) = of_resource_claim(has_row).await;
+    put_claim(&server, uid, address);
+    for dry_run in [true, false] {
+        let answer = writer(&server, policy()).free(&found, dry_run).await;
+        assert_kept(&answer.map(|_| 0), "its ResourceClaim is there");
+    }
+    assert_eq!(writes(&server), 0);
+    server.delete(LIST, "apps", "claim").unwrap();
+    free(&server, &found).await.unwrap();
+    assert_eq!(left(&server), (0, 0));
+}
+
+/// An API server that does not know the group has none, so a row goes. One that serves another version of it may have some.
+#[rstest]
+#[case::forbidden(403, false, false)]
+#[case::failed(500, true, false)]
+#[case::another_version(404, false, false)]
+#[case::no_group(404, true, true)]
+#[tokio::test(start_paused = true)]
+async fn resource_claims_that_cannot_be_listed_may_be_there(
+    #[case] code: u16,
+    #[case] knows_no_group: bool,
+    #[case] goes: bool,
+) {
+    for has_row in [true, false] {
+        let (server, found) = of_resource_claim(has_row).await;
+        server.on(Match::list(LIST)).fail(code);
+        if knows_no_group {
+            let of_group = Match::any().filter(|it| it.path == "/apis/resource.k8s.io");
+            server.on(of_group).fail(if goes { 404 } else { 500 });
+        }
+        let answer = free(&server, &found).await;
+        let goes = goes && has_row;
+        if goes {
+            answer.unwrap();
+        } else {
+            assert_kept(&answer, "ResourceClaims cannot be listed");
+        }
+        let is_left = rows(&server, POOL).len() + reservations(&server).len();
+        assert_eq!(is_left, usize::from(!goes));
+    }
+}
+
+/// As `ipgc run --resource-claims` frees both.
+#[tokio::test(start_paused = true)]
+async fn the_reservation_of_a_resource_claim_goes_with_its_row() {
+    let (server, found) = of_resource_claim(true).await;
+    let owner = "default/pod-whereabouts";
+    server.put(fixtures::reservation(NS, "10.0.0.5", owner, "dra1"));
+    assert_eq!(free(&server, &found).await.unwrap(), 1);
+    assert_eq!(left(&server), (0, 0));
 }
