@@ -153,13 +153,28 @@ impl Scope<'_> {
         let Some(Ok(sections)) = self.definitions.get(entry.network) else {
             return true;
         };
-        sections.iter().any(|section| {
-            let network = section.network_name.as_deref();
-            let is_slice = section.slices.is_some();
-            let is_of = may_be_of(self.networks, network, is_slice)
-                || (network.is_none() && self.is_unnamed());
-            is_of && self.shares(section, address)
-        })
+        let mut sections = sections.iter();
+        sections.any(|section| self.may_be_of(section) && self.shares(section, address))
+    }
+
+    /// Whether the status of a pod tells whether it has this address in the pool's network. multus attaches networks by its
+    /// own configuration too, which no pod asks for, and reports nothing of some definitions.
+    pub fn is_told_by(&self, pod: &PodState, address: IpAddr) -> bool {
+        let gives = |section: &Ipam| {
+            let mut ranges = section.ranges.iter();
+            let is_known = !section.ranges.is_empty() && section.problems.is_empty();
+            !is_known || ranges.any(|range| range.contains(address))
+        };
+        let mut sections = self.definitions.values().flatten().flatten();
+        let mut is_silent = || sections.any(|it| !it.reported && self.may_be_of(it) && gives(it));
+        pod.is_complete() && (pod.host_network || !is_silent())
+    }
+
+    /// Whether a section may be of the pool's network.
+    fn may_be_of(&self, section: &Ipam) -> bool {
+        let network = section.network_name.as_deref();
+        may_be_of(self.networks, network, section.slices.is_some())
+            || (network.is_none() && self.is_unnamed())
     }
 
     /// Whether no definition names the pool's network: then the plugin's own file on the nodes may, for all definitions

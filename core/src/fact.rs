@@ -57,7 +57,9 @@ impl Fact {
                 pod.uid == *uid && pod.phase.is_terminal()
             }
             (Self::RunsWithoutIt, Some(Presence::Present(Some(pod)))) => {
-                pod.is_running() && pod.is_complete() && !scope.is_reported_by(pod, address)
+                pod.is_running()
+                    && scope.is_told_by(pod, address)
+                    && !scope.is_reported_by(pod, address)
             }
             (Self::Predecessor, Some(Presence::Present(Some(pod)))) => {
                 !scope.is_reported_by(pod, address)

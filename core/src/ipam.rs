@@ -29,6 +29,8 @@ pub struct Ipam {
     pub addresses: Box<[IpAddr]>,
     /// `enable_overlapping_ranges`: each address is reserved across ranges. So unless told otherwise.
     pub reserves: bool,
+    /// Whether multus reports the interfaces: of a version of CNI before 0.3.0, or of none, it writes no entry.
+    pub reported: bool,
     /// Where `node_slice_size` is set: the name of the NodeSlicePool that cuts the range up.
     pub slices: Option<Box<str>>,
     /// The parts that could not be read: why, in one sentence each.
@@ -96,12 +98,22 @@ fn section(plugin: &Value) -> Result<Option<Ipam>, InvalidConfig> {
     if ipam.member("type")?.text()? != "whereabouts" {
         return Ok(None);
     }
-    let name = plugin.get("name").and_then(Value::as_str);
-    read_section(&ipam, name.unwrap_or_default()).map(Some)
+    let of_plugin = |key: &str| plugin.get(key).and_then(Value::as_str).unwrap_or_default();
+    let reported = has_interfaces(of_plugin("cniVersion"));
+    read_section(&ipam, of_plugin("name"), reported).map(Some)
+}
+
+/// Whether the results of this version of CNI name interfaces.
+fn has_interfaces(version: &str) -> bool {
+    let mut numbers = version.split('.').map(str::parse::<u32>);
+    let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
+        return false;
+    };
+    (major, minor) >= (0, 3)
 }
 
 /// Reads a section of the plugin that has this name.
-fn read_section(ipam: &Given<'_>, name: &str) -> Result<Ipam, InvalidConfig> {
+fn read_section(ipam: &Given<'_>, name: &str, reported: bool) -> Result<Ipam, InvalidConfig> {
     let text = |of: &Given<'_>, name: &str| of.member(name)?.text();
     let exclude = |of: &Given<'_>| {
         let items = of.member("exclude")?.items()?;
@@ -152,6 +164,7 @@ fn read_section(ipam: &Given<'_>, name: &str) -> Result<Ipam, InvalidConfig> {
     Ok(Ipam {
         addresses: addresses.collect(),
         reserves: ipam.member("enable_overlapping_ranges")?.flag(true)?,
+        reported,
         slices: slices.flatten().map(Into::into),
         network_name: Some(network_name)
             .filter(|name| !name.is_empty())

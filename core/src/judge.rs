@@ -299,7 +299,8 @@ fn present(subject: &Subject<'_>, pod: &PodState) -> Verdict {
         return held_while_at_work(subject, pod, Held::Changing);
     }
     // Rule 8
-    if pod.is_complete() && runs_in_other_sandbox(pod, row, facts.siblings) {
+    let is_told = facts.scope.is_told_by(pod, row.address);
+    if is_told && runs_in_other_sandbox(pod, row, facts.siblings) {
         let first = facts
             .sighting
             .map_or(subject.now, |sighting| sighting.first);
@@ -307,7 +308,7 @@ fn present(subject: &Subject<'_>, pod: &PodState) -> Verdict {
         return stale(Cause::Leftover, clearance);
     }
     // Rule 9
-    Verdict::Held(if is_unused(pod, row, facts.siblings) {
+    Verdict::Held(if is_told && is_unused(pod, row, facts.siblings) {
         Held::Unused
     } else {
         Held::Drift
@@ -363,7 +364,7 @@ fn held_while_at_work(subject: &Subject<'_>, pod: &PodState, reason: Held) -> Ve
     })
 }
 
-/// Whether a pod tells all addresses that it uses, and not this one; or a report of this one is about another
+/// Whether a pod that tells all addresses that it uses does not tell this one; or a report of this one is about another
 /// row of the pod, in another network. Without that row the report may be about this one: definitions change.
 fn is_unused(pod: &PodState, row: &RowContent, siblings: Option<&[RowContent]>) -> bool {
     let is_of_another = |sibling: &RowContent| {
@@ -373,7 +374,7 @@ fn is_unused(pod: &PodState, row: &RowContent, siblings: Option<&[RowContent]>) 
             && sibling.sandbox != row.sandbox
     };
     let reports = pod.status.has_address(row.address);
-    pod.is_complete() && (!reports || siblings.unwrap_or_default().iter().any(is_of_another))
+    !reports || siblings.unwrap_or_default().iter().any(is_of_another)
 }
 
 /// Rule 7: not there yet, on its way out, or nobody can tell what it uses.
@@ -397,19 +398,20 @@ fn is_predecessors(subject: &Subject<'_>, pod: &PodState) -> Option<Moment> {
     let running_since = living.and_then(|l| l.running_since);
     let running_since = running_since.filter(|_| pod.is_running());
     let in_time = running_since.map(|since| since + policy.leftover_grace);
+    let in_time = in_time.filter(|_| facts.scope.is_told_by(pod, row.address));
     if let Some(seen) = facts.sighting.and_then(|sighting| sighting.while_absent) {
         return match &row.interface {
             // Without an interface ADD can never adopt it.
             None => Some(seen),
             // An ADD whose write failed may give an address out though the row is as it was (museum 1.30).
-            Some(_) => in_time.filter(|_| pod.is_complete()),
+            Some(_) => in_time,
         };
     }
     // No proof of absence was made. A pod with the host's network never has rows. For other pods, an ended incarnation
     // must have been seen with this row.
     let mut ended = facts.ended.iter();
     let is_formers = pod.host_network || ended.any(|end| end.bore(row, policy.cooldown));
-    in_time.filter(|_| is_formers && !is_changing(pod) && pod.is_complete())
+    in_time.filter(|_| is_formers && !is_changing(pod))
 }
 
 /// When the rows of a pod in a terminal phase may go, if it is in one.

@@ -1,6 +1,8 @@
 //! The rules on rows of pods that are there and run in another sandbox: predecessors' rows and
 //! leftovers.
 
+use ipgc_core::ipam;
+
 use crate::common::prelude::*;
 
 // Rule 6: predecessors
@@ -179,4 +181,66 @@ fn a_leftover_is_one_beside_rows_that_say_nothing(#[case] siblings: Vec<RowConte
 #[case::deleting(PodState { deleting: true, ..elsewhere() }, Held::Changing)]
 fn an_incomplete_status_proves_nothing(#[case] state: PodState, #[case] held: Held) {
     assert_held(&verdict(&present(state), &leftover()), held);
+}
+
+const OLD: &str = r#"{"type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/24"}}"#;
+
+/// A definition of another name than the pod asks for: multus attaches some by its own configuration.
+fn beside(config: &str, known: Known) -> Known {
+    let definition = ipam::parse(config, "other");
+    known.but(|it| it.definitions = [("kube-system/other".into(), definition)].into())
+}
+
+/// Multus writes no entry for an interface of an old version of CNI.
+#[rstest]
+#[case::without_version(OLD, true)]
+#[case::old(
+    r#"{"cniVersion":"0.2.0","type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/24"}}"#,
+    true
+)]
+#[case::a_file_may_tell_its_range(r#"{"type":"x","ipam":{"type":"whereabouts"}}"#, true)]
+#[case::new(
+    r#"{"cniVersion":"0.3.0","type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/24"}}"#,
+    false
+)]
+#[case::of_another_range(
+    r#"{"type":"x","ipam":{"type":"whereabouts","range":"10.9.0.0/24"}}"#,
+    false
+)]
+#[case::of_another_network(
+    r#"{"type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/24","network_name":"red"}}"#,
+    false
+)]
+fn where_multus_may_report_nothing_a_status_proves_nothing(
+    #[case] config: &str,
+    #[case] is_silent: bool,
+) {
+    for known in [predecessor(100), leftover()] {
+        let verdict = verdict(&present(elsewhere()), &beside(config, known));
+        assert_eq!(
+            verdict == Verdict::Held(Held::Drift),
+            is_silent,
+            "{verdict:?}"
+        );
+        assert_eq!(
+            matches!(verdict, Verdict::Stale(_)),
+            !is_silent,
+            "{verdict:?}"
+        );
+    }
+    let unused = Known::default().seen(100);
+    let held = if is_silent { Held::Drift } else { Held::Unused };
+    let verdict = verdict(&present(elsewhere()), &beside(config, unused));
+    assert_held(&verdict, held);
+}
+
+/// It has none of multus' interfaces.
+#[test]
+fn a_pod_on_the_hosts_network_tells_all_the_same() {
+    let state = PodState {
+        host_network: true,
+        ..pod(POD)
+    };
+    let verdict = verdict(&present(state), &beside(OLD, predecessor(100)));
+    assert_eq!(stale(verdict).cause, Cause::Predecessor);
 }

@@ -1,6 +1,8 @@
 //! Reservations without a row, and what verdicts say to people.
 
 use ipgc_core::{
+    fact::Fact,
+    ipam,
     judge::judge_orphan,
     proof::{KnownResourceClaims, OF_RESOURCE_CLAIMS, ResourceClaims},
 };
@@ -171,7 +173,7 @@ fn a_claim_without_a_pod_waits_as_if_there_were_none() {
     let seen = Known::of(&[end]).seen(100);
     assert_eq!(judged(seen).wait, until(100 + 120 + 60));
     let mut silent = nodes_with(&[("node-1", not_ready())]);
-    silent.suspect(["node-1"].into_iter(), at(50));
+    silent.suspect(["node-1"], at(50));
     let unseen = Known::default().seen(50).absent(50);
     let held = judged(unseen.but(|it| it.nodes = silent));
     assert_eq!(held.wait, waits_for(&["node-1"]));
@@ -233,4 +235,29 @@ fn one_of_nobody_or_of_an_exempted_owner_is_kept() {
         at(5_000),
     );
     assert_eq!(verdict, Verdict::Unknown(Unknown::KeptOwner));
+}
+
+/// Multus reports nothing of the definition.
+#[test]
+fn a_pod_whose_status_may_lack_the_address_keeps_it() {
+    let config = r#"{"type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/24"}}"#;
+    let state = reporting(POD, "net1", "10.0.0.6");
+    let presence = present(state);
+    let mut known = Known::default();
+    assert_eq!(
+        stale(judged(&reservation(POD), &presence, &known, NOW)).cause,
+        Cause::Leftover
+    );
+    let check = |known: &Known| {
+        let fact = Fact::RunsWithoutIt;
+        fact.check(Some(&presence), ip("10.0.0.5"), &known.facts().scope)
+    };
+    assert_eq!(check(&known), Ok(true));
+    let definition = ipam::parse(config, "old");
+    known
+        .definitions
+        .insert("kube-system/old".into(), definition);
+    let verdict = judged(&reservation(POD), &presence, &known, NOW);
+    assert_eq!(verdict, Verdict::Held(Held::Drift));
+    assert_eq!(check(&known), Ok(false));
 }

@@ -65,7 +65,7 @@ impl Assessor<'_> {
             ),
             Held::Ended => {
                 let (advice, command) = if is_silent {
-                    let advice = ", and its node is not ready; mend the node, or state that it runs no sandboxes";
+                    let advice = ", and its node is not ready; mend the node or, once you know that it runs no sandboxes, say so";
                     (advice, words::declare_empty(&nodes))
                 } else {
                     (
@@ -103,6 +103,11 @@ impl Assessor<'_> {
                 "its pod runs, and its network-status is missing, so nothing tells what it uses; see what multus says, or \
                  delete the pod",
                 delete(false),
+            ),
+            Held::Drift if pod.is_complete() => (
+                "its pod runs and does not report it in this network, but may use it: what it reports may be of this network, \
+                 and multus reports nothing of a definition without a cniVersion of 0.3.0 or later",
+                None,
             ),
             Held::Drift => (
                 "its pod runs and does not report it, and its network-status lacks networks that it asked for; see what \

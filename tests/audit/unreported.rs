@@ -29,11 +29,12 @@ fn failed_by_another(pod: PodBuilder) -> PodBuilder {
 }
 
 const DELETE: Option<&str> = Some("kubectl -n default delete pod web-1");
+const FORCE: Option<&str> = Some("kubectl -n default delete pod web-1 --force");
 const ANNOTATE: Option<&str> = Some("kubectl annotate node n2 --overwrite ipgc.dev/no-sandboxes=");
 const TAINT: Option<&str> =
     Some("kubectl taint node n2 node.kubernetes.io/out-of-service=nodeshutdown:NoExecute");
 
-/// Row 1 has the sandbox that the pod reports nothing else of. `n2` is not ready.
+/// Row 1 has the sandbox that the pod reports nothing else of. `n2` is not ready, and `n3` fenced.
 #[rstest]
 #[case::rejected(reporting("n1").status(json!({"phase": "Failed"})), "Failed without container states", DELETE)]
 #[case::rejected_on_a_dead_node(reporting("n2").status(json!({"phase": "Failed"})), "and its node is not ready", ANNOTATE)]
@@ -45,6 +46,7 @@ const TAINT: Option<&str> =
 )]
 #[case::terminating(deleted(reporting("n2").running()), "no kubelet ends the pod", TAINT)]
 #[case::terminating_unreported(deleted(asking("n2").running()), "no kubelet ends the pod", TAINT)]
+#[case::terminating_fenced(deleted(asking("n3").running()), "its node is gone or runs no sandboxes", FORCE)]
 #[case::terminating_for_long(deleted(asking("n1").running()), "being deleted for long", None)]
 #[case::starting(asking("n1"), "starting for long", DELETE)]
 #[case::without_status(asking("n1").running(), "network-status is missing", DELETE)]
@@ -60,6 +62,9 @@ async fn a_row_that_no_pod_at_work_reports_is_a_finding(
 ) {
     let server = server();
     server.put(fixtures::node("n2", false));
+    let mut fenced = fixtures::node("n3", false);
+    fenced["spec"]["taints"] = json!([fixtures::out_of_service_taint()]);
+    server.put(fenced);
     put_pool(&server, &[LIVE]);
     server.put(pod);
     let report = report(&server).await;
@@ -174,4 +179,24 @@ async fn a_range_that_is_nearly_full_of_them_points_to_them_first() {
     let full = with(Problem::NearlyFull, &report)[0];
     let says = "0 live, 2 unreported, 0 stale, 0 unfenced, 0 unknown; see first to the findings unreported";
     assert_says(&full.detail, says);
+}
+
+/// The pod did not ask for the network, and multus reports nothing of it.
+#[tokio::test]
+async fn what_a_pod_may_use_without_a_report_has_no_command() {
+    let server = server();
+    let pool = fixtures::pool(NS, RANGE);
+    let pool = pool.row(1, &sandbox(1), "default/web-1", "net1");
+    server.put(pool.row(2, &sandbox(1), "default/web-1", "net2"));
+    let ipam = json!({ "type": "whereabouts", "range": RANGE });
+    let config = json!({ "type": "macvlan", "ipam": ipam }).to_string();
+    server.put(fixtures::nad_with_config("kube-system", "all", &config));
+    server.put(reporting("n1").running());
+    reserve(&server, "10.0.0.1", "default/web-1");
+    let report = report(&server).await;
+    let [finding] = with(Problem::Unreported, &report)[..] else {
+        panic!("{report:#?}");
+    };
+    assert_says(&finding.detail, "without a cniVersion");
+    assert_eq!(finding.command, None);
 }

@@ -309,6 +309,32 @@ async fn an_answer_that_was_lost_is_asked_for_again() {
     assert!(rows(&server, POOL).is_empty());
 }
 
+/// Multus attaches a network by its own configuration, and reports nothing of it.
+#[tokio::test(start_paused = true)]
+async fn what_a_pod_may_use_without_a_report_stays() {
+    let (server, _beat) = room(&[(1, "web-0"), (2, "web-0")]);
+    server.edit("ippools", NS, POOL, |pool| {
+        pool["spec"]["allocations"]["1"]["id"] = fixtures::sandbox(2).into();
+    });
+    reserve(&server, "10.0.0.9", "web-0");
+    let pod = fixtures::pod(NS, "web-0").node("node-1");
+    server.put(pod.reports("default/net", "net1", &["10.0.0.2"]).running());
+    let picked = [
+        pick(&server, "10.0.0.1").await,
+        pick(&server, "10.0.0.9").await,
+    ];
+    let ipam = json!({ "type": "whereabouts", "range": RANGE });
+    let config = json!({ "type": "macvlan", "ipam": ipam }).to_string();
+    server.put(fixtures::nad_with_config("kube-system", "all", &config));
+    let says = "its pod is there and does not report the address";
+    for (address, it) in ["10.0.0.1", "10.0.0.9"].into_iter().zip(&picked) {
+        let why = forced(&server, address).await.unwrap_err();
+        assert!(why.ends_with(says), "{why}");
+        assert_kept(&free(&server, it).await, says);
+    }
+    assert_eq!(writes(&server), 0);
+}
+
 /// DRANET writes the second of these names for ResourceClaims.
 #[rstest]
 #[case::of_a_pod("alone")]

@@ -1,7 +1,7 @@
 //! The text of a definition up to the sections that whereabouts is handed: what multus and libcni make of it.
 //!
 //! multus reads it as a map, and gives it the name of the definition where it has none. Its `type` tells whether it is
-//! one plugin or a list of them. libcni hands each plugin its own part, and the name of the whole.
+//! one plugin or a list of them. libcni hands each plugin its own part, and name and version of the whole.
 
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value};
@@ -53,9 +53,11 @@ pub(super) fn handed(config: &str, definition: &str) -> Result<Vec<Value>, Inval
     let Some(Value::Array(plugins)) = whole.get("plugins") else {
         return Err(InvalidConfig::NoPlugin);
     };
+    let version = whole.get("cniVersion").cloned().unwrap_or_default();
     let plugins = plugins.iter().enumerate().map(|(place, plugin)| {
         let mut plugin = plugin.clone();
         if let Value::Object(plugin) = &mut plugin {
+            plugin.insert("cniVersion".to_owned(), version.clone());
             plugin.insert("name".to_owned(), name.clone().into());
         }
         let path = format!("plugins[{place}]");

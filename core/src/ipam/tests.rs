@@ -280,3 +280,40 @@ fn a_megabyte_of_ranges_is_read_in_no_time() {
     assert_eq!(parse(&config, "net").unwrap()[0].ranges.len(), 40_000);
     assert!(begun.elapsed().as_secs() < 2, "{:?}", begun.elapsed());
 }
+
+/// multus writes no entry for the result of an older version.
+#[rstest]
+#[case::none(r#"{"type":"x","ipam":{"type":"whereabouts"}}"#, false)]
+#[case::empty(r#"{"cniVersion":"","type":"x","ipam":{"type":"whereabouts"}}"#, false)]
+#[case::first(
+    r#"{"cniVersion":"0.1.0","type":"x","ipam":{"type":"whereabouts"}}"#,
+    false
+)]
+#[case::second(
+    r#"{"cniVersion":"0.2.0","type":"x","ipam":{"type":"whereabouts"}}"#,
+    false
+)]
+#[case::third(
+    r#"{"cniVersion":"0.3.0","type":"x","ipam":{"type":"whereabouts"}}"#,
+    true
+)]
+#[case::present(
+    r#"{"cniVersion":"1.1.0","type":"x","ipam":{"type":"whereabouts"}}"#,
+    true
+)]
+#[case::no_text(r#"{"cniVersion":1,"type":"x","ipam":{"type":"whereabouts"}}"#, false)]
+#[case::no_number(
+    r#"{"cniVersion":"one","type":"x","ipam":{"type":"whereabouts"}}"#,
+    false
+)]
+#[case::of_the_list(
+    r#"{"cniVersion":"0.4.0","name":"l","plugins":[{"type":"x","ipam":{"type":"whereabouts"}}]}"#,
+    true
+)]
+#[case::of_the_plugin_alone(
+    r#"{"name":"l","plugins":[{"cniVersion":"0.4.0","type":"x","ipam":{"type":"whereabouts"}}]}"#,
+    false
+)]
+fn interfaces_are_reported_since_a_version(#[case] config: &str, #[case] reported: bool) {
+    assert_eq!(parse(config, "net").unwrap()[0].reported, reported);
+}

@@ -74,7 +74,7 @@ pub fn judge_orphan(
                 verdict
             } else if is_changing(pod) {
                 held_while_at_work(&subject, pod, Held::Changing)
-            } else if !pod.is_complete() {
+            } else if !facts.scope.is_told_by(pod, address) {
                 Verdict::Held(Held::Drift)
             } else {
                 let from = first + policy.leftover_grace;
