@@ -36,6 +36,7 @@ pub fn read(paths: &[PathBuf], selector: Option<&Selector>) -> Result<Snapshot, 
         others: BTreeMap::new(),
         texts: 0,
         order: Vec::new(),
+        of_pods: BTreeSet::new(),
         empty: Vec::new(),
     };
     for path in expand(paths, &mut reader.gather.is_gathered)? {
@@ -49,7 +50,15 @@ pub fn read(paths: &[PathBuf], selector: Option<&Selector>) -> Result<Snapshot, 
     let others = reader.others.into_iter();
     let notes = others.map(|(kind, count)| format!("passed over {count} of kind {kind}"));
     reader.gather.snapshot.notes.extend(notes);
-    finish(reader.gather.end(), &reader.order, &reader.empty)
+    let mut snapshot = finish(reader.gather.end(), &reader.order, &reader.empty)?;
+    let pods = snapshot.pods.iter();
+    let namespaces: BTreeSet<Box<str>> = pods.map(|pod| pod.podref.namespace().into()).collect();
+    // One list of kubectl is of one namespace or of all of them, and the cluster's own pods are in this one. Of several
+    // lists, that of a namespace may be missing.
+    let is_one_list = reader.of_pods.len() == 1;
+    let is_whole = is_one_list && namespaces.len() > 1 && namespaces.contains("kube-system");
+    snapshot.confined = (!is_whole).then_some(namespaces);
+    Ok(snapshot)
 }
 
 /// How the names of archives end that gzip packed.
@@ -65,6 +74,8 @@ struct Reader {
     texts: usize,
     /// The kinds that tell what was read first, each with the number of its text.
     order: Vec<(usize, Kind)>,
+    /// The lists with pods, each as the number of its text and of the list in it.
+    of_pods: BTreeSet<(usize, usize)>,
     /// The files without objects or lists.
     empty: Vec<PathBuf>,
 }
@@ -96,6 +107,9 @@ impl Reader {
                     && self.order.last() != Some(&(text, kind))
                 {
                     self.order.push((text, kind));
+                }
+                if kind == Kind::Pod {
+                    self.of_pods.insert((text, object.document));
                 }
                 return self.gather.object(kind, object.text);
             }
@@ -220,11 +234,6 @@ fn finish(
             ));
         }
     }
-    let pods = snapshot.pods.iter();
-    let namespaces: BTreeSet<Box<str>> = pods.map(|pod| pod.podref.namespace().into()).collect();
-    // kubectl reads one namespace or all of them, and the cluster's own pods are in this one.
-    let is_whole = namespaces.len() > 1 && namespaces.contains("kube-system");
-    snapshot.confined = (!is_whole).then_some(namespaces);
     Ok(snapshot)
 }
 

@@ -39,6 +39,8 @@ pub struct Object<'t> {
     pub kind: &'t str,
     /// Its JSON.
     pub text: &'t str,
+    /// The number of the list that it is in, or that it is alone, within the text.
+    pub document: usize,
 }
 
 /// Takes each object. An error is one line that says what is wrong with the object.
@@ -107,6 +109,8 @@ struct Text<'s> {
     /// The length of the text before `bytes`.
     dropped: u64,
     ended: bool,
+    /// How many documents were begun.
+    documents: usize,
 }
 
 impl<'s> Text<'s> {
@@ -120,6 +124,7 @@ impl<'s> Text<'s> {
             kept: None,
             dropped: 0,
             ended: false,
+            documents: 0,
         }
     }
 
@@ -241,6 +246,7 @@ impl<'s> Text<'s> {
     /// Reads one document of JSON: a list or an object.
     fn document(&mut self, each: &mut Each<'_>) -> Result<(), String> {
         self.peek()?;
+        self.documents += 1;
         let here = self.here();
         self.kept = Some(self.start);
         self.expect(b'{')?;
@@ -268,7 +274,8 @@ impl<'s> Text<'s> {
         if let Some(begin) = self.kept.take() {
             let text = str::from_utf8(&self.bytes[begin..self.start]);
             let text = text.map_err(|error| self.syntax(error))?;
-            return give(&here, &list, text, &Type::default(), each);
+            let of_none = Type::default();
+            return give(&here, &list, text, &of_none, self.documents, each);
         }
         let metadata = metadata.and_then(|text| serde_json::from_str::<ListMeta>(&text).ok());
         let more = metadata.and_then(|metadata| metadata.continue_);
@@ -291,8 +298,9 @@ impl<'s> Text<'s> {
         while goes_on {
             self.peek()?;
             let here = self.here();
+            let document = self.documents;
             let (own, text) = self.value()?;
-            give(&here, &own, text, list, each)?;
+            give(&here, &own, text, list, document, each)?;
             goes_on = self.goes_on(b']')?;
         }
         Ok(())
@@ -310,11 +318,13 @@ impl<'s> Text<'s> {
             let lines = self.bytes[..error.valid_up_to()].split(|byte| *byte == b'\n');
             syntax("yaml", &format!("line {}", lines.count()), error)
         })?;
+        let mut documents = 0..;
         yaml::documents(text, |json, place| {
             let mut nothing = io::empty();
             let mut text = Text {
                 bytes: json,
                 ended: true,
+                documents: documents.next().unwrap_or_default(),
                 ..Text::new(&mut nothing, "yaml", place)
             };
             text.document(each)
@@ -345,6 +355,7 @@ fn give(
     own: &Type,
     text: &str,
     list: &Type,
+    document: usize,
     each: &mut Each<'_>,
 ) -> Result<(), String> {
     let given = match (&own.version, &own.kind, list.of_items()) {
@@ -356,6 +367,7 @@ fn give(
             version,
             kind,
             text,
+            document,
         }),
         None => Err("it has no apiVersion and kind".to_owned()),
     };

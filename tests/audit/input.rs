@@ -71,6 +71,43 @@ fn pods_that_were_read_before_the_rows_prove_nothing() {
     );
 }
 
+/// As of `cat pods.json pools.json`.
+#[test]
+fn lists_of_which_that_of_the_pods_comes_first_prove_nothing() {
+    let pods = dump_of(&shop(), &[Kind::Pod]);
+    let rest = dump_of(&shop(), &all_but(Kind::Pod));
+    let report = File::new(format!("{pods}\n{rest}")).judged();
+    let says = "the pods were read before the IPPools or their reservations";
+    assert_ends(&only(&report).detail, says);
+}
+
+/// As of `for ns in …; do kubectl get pods -n $ns -o json; done`: one namespace may have been refused.
+#[test]
+fn pods_of_several_lists_may_lack_a_namespace() {
+    let server = shop();
+    put_pool(&server, &[LIVE, (2, "default/gone"), (3, "third/gone")]);
+    let whole = dump(&server).judged();
+    assert_eq!(problems(&whole), ["stale 10.0.0.2", "stale 10.0.0.3"]);
+    let list = |namespace: &str| {
+        let mut pods = dump_of(&server, &[Kind::Pod]);
+        let items = pods["items"].as_array_mut().unwrap();
+        items.retain(|pod| pod["metadata"]["namespace"] == namespace);
+        pods
+    };
+    let rest = dump_of(&server, &all_but(Kind::Pod));
+    let lists = [rest, list("kube-system"), list(NS)];
+    let yaml = lists.clone().map(|it| serde_yaml::to_string(&it).unwrap());
+    for text in [
+        lists.map(|it| it.to_string()).join("\n"),
+        yaml.join("---\n"),
+    ] {
+        let report = File::new(text).judged();
+        assert_eq!(problems(&report), ["stale 10.0.0.2", "unknown 10.0.0.3"]);
+        let says = "the input has no pods of its namespace";
+        assert_ends(&with(Problem::Unknown, &report)[0].detail, says);
+    }
+}
+
 #[rstest]
 #[case::empty("", "is empty: it was cut off, or what wrote it failed")]
 #[case::blank(" \n\t", "is empty")]
