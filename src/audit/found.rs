@@ -170,8 +170,7 @@ impl Assessor<'_> {
         let mut finding = Finding::new(Problem::ReservationMissing, detail);
         self.describe(&mut finding, it);
         finding.reservation = others.map(reported).map(Box::new);
-        // Files may be old.
-        if others.is_none() && self.snapshot.source == Source::Cluster {
+        if others.is_none() {
             // Of a node's slice the name of the pool tells the node as well, and the reservation does not.
             let by_length = |network: &&Option<Box<str>>| network.as_ref().map_or(0, |it| it.len());
             let network = place.networks.iter().min_by_key(by_length);
@@ -213,8 +212,11 @@ fn of_stale(it: &Judged<'_>, stale: &Stale) -> Finding {
     finding.wait_seconds = it.wait_seconds();
     finding.nodes = Arc::clone(&wait.nodes);
     // While a node is at work, the statement about it does not count.
-    if stale.clearance.endless.is_none() {
-        finding.command = words::declare_empty(it.holding());
+    if stale.clearance.endless.is_none()
+        && let Some(command) = words::declare_empty(it.holding())
+    {
+        finding.detail += "; sooner by the command, once you know that they run no sandboxes";
+        finding.command = Some(command);
     }
     finding
 }

@@ -61,7 +61,7 @@ use self::{
     index::Place,
     report::{Finding, Problem, REPORT_VERSION, Report, Split, Totals},
 };
-use crate::snapshot::{Kind, Snapshot};
+use crate::snapshot::{Kind, Snapshot, Source};
 
 /// So many nodes are named in a finding: in an outage a thousand may hold each of many thousand rows.
 const NODES: usize = 16;
@@ -125,6 +125,9 @@ fn audit_all(assessor: &Assessor<'_>) -> Report {
     audit.leave_out_what_has_no_order();
     let notes = audit.notes(split.rows());
     let mut findings = audit.findings;
+    if snapshot.source == Source::Files {
+        findings.iter_mut().for_each(leave_out_command);
+    }
     findings.sort_unstable_by(order);
     pools.sort_by_key(|pool| {
         let size = pool.size.unwrap_or(u64::MAX).max(1);
@@ -145,6 +148,14 @@ fn audit_all(assessor: &Assessor<'_>) -> Report {
         notes,
         pools,
         findings,
+    }
+}
+
+/// Files may be old: a command of theirs might end what is in use by now. Those of ipgc look at the cluster themselves.
+fn leave_out_command(finding: &mut Finding) {
+    let command = &mut finding.command;
+    if command.take_if(|it| !it.starts_with("ipgc ")).is_some() {
+        finding.detail += "; look again at the cluster for the command";
     }
 }
 

@@ -17,7 +17,7 @@ use super::{
     assess::{Assessor, Judged},
     definitions::{Definitions, Leading},
     index::Place,
-    report::{Finding, PartUsage, PoolUsage, Problem, Source, Split},
+    report::{Finding, PartUsage, PoolUsage, Problem, Split},
     words,
 };
 use crate::snapshot::Snapshot;
@@ -319,8 +319,6 @@ fn without_definition(
             detail = format!("{detail}, unless it is of one whose range cannot be read: {broken}");
         }
         detail = format!("{detail}; it has {rows} rows, and may be removed when they are gone");
-    } else if snapshot.source == Source::Files {
-        detail = format!("{detail}; {LOOK_AGAIN}");
     } else {
         command = deletion(snapshot, place);
     }
@@ -328,9 +326,6 @@ fn without_definition(
     finding.command = command;
     finding
 }
-
-/// Files may be old: a command of theirs might remove a pool that is in use by now.
-const LOOK_AGAIN: &str = "look again at the cluster for the command that removes it";
 
 fn deletion(snapshot: &Snapshot, Place { pool, .. }: &Place) -> Option<String> {
     let version = snapshot.empty_pools.get(pool.key())?;
@@ -370,8 +365,6 @@ fn gone_slice(
     if count > 0 {
         detail =
             format!("{detail}; its pool has {count} rows, and may be removed when they are gone");
-    } else if assessor.snapshot.source == Source::Files {
-        detail = format!("{detail}; {LOOK_AGAIN}");
     } else if is_proven {
         command = match pool.map(|place| deletion(assessor.snapshot, place)) {
             Some(delete) => delete

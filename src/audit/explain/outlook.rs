@@ -7,6 +7,7 @@ use ipgc_core::{
 
 use crate::audit::{
     assess::{Assessor, Item, Judged},
+    report::Source,
     words,
 };
 
@@ -101,11 +102,11 @@ pub fn changes(assessor: &Assessor<'_>, it: &Judged<'_>) -> Vec<String> {
         Verdict::Unknown(Unknown::NoProof(_)) => {
             one("once the pods are known: read the cluster, or dump all kinds with -A, IPPools first")
         }
-        Verdict::Stale(stale) => of_stale(stale, podref, &wait),
+        Verdict::Stale(stale) => of_stale(stale, podref, &wait, assessor.snapshot.source),
     }
 }
 
-fn of_stale(stale: &Stale, podref: &str, wait: &str) -> Vec<String> {
+fn of_stale(stale: &Stale, podref: &str, wait: &str, source: Source) -> Vec<String> {
     let mut changes = Vec::new();
     match &*stale.clearance.wait.nodes {
         [] if stale.clearance.wait.is_timed() => changes.push(
@@ -132,9 +133,13 @@ fn of_stale(stale: &Stale, podref: &str, wait: &str) -> Vec<String> {
                 "when all of these have been back, or gone, for {wait}: {}",
                 words::names(nodes)
             ));
-            changes.extend(words::declare_empty(nodes).map(|command| {
-                format!("sooner if they run no sandboxes and you say so: {command}")
-            }));
+            // Files may be old.
+            let command = words::declare_empty(nodes).filter(|_| source == Source::Cluster);
+            let command = command.map(|command| format!(": {command}"));
+            changes.push(format!(
+                "sooner if they run no sandboxes and you say so{}",
+                command.unwrap_or_default()
+            ));
         }
     }
     match stale.cause {
