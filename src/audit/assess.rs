@@ -361,10 +361,12 @@ impl<'s> Assessor<'s> {
         };
         let rows = podref.map(|podref| self.index.rows_of(podref.as_str()));
         let rows = rows.unwrap_or_default();
+        let completed = living.as_ref().and_then(|it| it.completed.as_ref());
+        let expected = completed.map_or(1, |end| end.expected_rows());
         Facts {
             ended: &[],
+            rows: rows.rows().max(expected),
             living,
-            rows: rows.rows().max(1),
             interfaces: rows.interfaces().max(1),
             sighting: None,
             siblings: podref.and_then(|it| Some(self.index.siblings.get(it)?.as_slice())),

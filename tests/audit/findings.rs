@@ -123,6 +123,20 @@ async fn a_silent_node_holds_the_rows_of_its_completed_pods() {
     assert!(seconds.is_some_and(|it| it < 60), "{seconds:?}");
 }
 
+/// Each is a DEL, also where its row is gone.
+#[tokio::test]
+async fn a_completed_pod_waits_for_all_addresses_that_it_reports() {
+    let mut waits = Vec::new();
+    for others in [&[][..], &["10.9.0.1", "10.9.0.2"]] {
+        let server = server();
+        put_pool(&server, &[(2, "default/job")]);
+        let pod = pod("job", 2).reports("default/other", "net2", others);
+        server.put(pod.owner("Job", "jobs").ended("Succeeded"));
+        waits.push(only(&report(&server).await).wait_seconds);
+    }
+    assert_eq!(waits[0].unwrap() + 2 * 60, waits[1].unwrap());
+}
+
 #[tokio::test]
 async fn what_a_pod_that_lives_has_left_behind_is_told_apart() {
     let server = server();
