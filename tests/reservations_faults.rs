@@ -130,6 +130,26 @@ async fn a_refused_read_is_over_when_everything_can_be_read() {
     assert!(shut.borrow().is_none());
 }
 
+/// Somebody else did what was to be written, so no write passes: the API server is asked for the right.
+#[tokio::test(start_paused = true)]
+async fn a_refused_write_is_over_when_the_right_is_there() {
+    let bench = one().await;
+    let shut = bench.running.vitals.shut.clone();
+    let rule = bench.deny(Match::patch("ippools"));
+    bench.end(["web-1"]);
+    seconds(60).await;
+    assert!(shut.borrow().is_some());
+    bench.edit("ippools", NS, POOL, |pool| {
+        pool["spec"]["allocations"] = json!({});
+    });
+    bench.server.delete(ORIP, NS, "10.0.0.1").unwrap();
+    seconds(1_300).await;
+    assert!(shut.borrow().is_some());
+    rule.remove();
+    seconds(700).await;
+    assert!(shut.borrow().is_none());
+}
+
 /// A claim whose connection broke is done by the server much later, when its pod lives again.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_is_done_late_does_not_hit_a_successor() {

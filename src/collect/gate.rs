@@ -34,6 +34,8 @@ pub struct Gate {
     shut: watch::Sender<Option<(Moment, Access)>>,
     /// Asks for rights.
     client: Client,
+    /// The right that a write lacked at last.
+    lacking: Mutex<Option<Right>>,
     /// The objects that the server refuses to change, though we may.
     back_offs: Mutex<BackOffs<Right>>,
 }
@@ -55,6 +57,7 @@ impl Gate {
             leadership,
             shut: watch::Sender::default(),
             client,
+            lacking: Mutex::default(),
             back_offs: Mutex::default(),
         }
     }
@@ -114,12 +117,23 @@ impl Gate {
         }
     }
 
-    /// A sweep read all pools. If a refused read shut the gate, and nothing was refused for a minute, it opens.
-    pub fn note_read(&self) {
-        let now = self.clock.now();
-        let shut = *self.shut.borrow();
-        let is_over = |(until, by)| by == Access::Read && now.since(until) >= SHUT;
-        if shut.is_some_and(is_over) {
+    /// A sweep read all pools. If nothing was refused for a minute, the gate opens; after a refused write only if the right
+    /// is there by now. Another copy may lead, or nothing may be left to write.
+    pub async fn note_read(&self) {
+        let Some((until, by)) = *self.shut.borrow() else {
+            return;
+        };
+        if self.clock.now().since(until) < SHUT {
+            return;
+        }
+        let lacking = lock(&self.lacking).clone();
+        let is_over = match lacking.filter(|_| by == Access::Write) {
+            Some(right) => access::is_granted(&self.client, &right)
+                .await
+                .unwrap_or(false),
+            None => by == Access::Read,
+        };
+        if is_over {
             self.passed();
         }
     }
@@ -129,13 +143,17 @@ impl Gate {
     pub async fn is_about_object(&self, right: &Right, error: &CallError) -> bool {
         match error.answer() {
             Answer::Refused | Answer::TooLarge => true,
-            Answer::Forbidden => match access::is_granted(&self.client, right).await {
-                Ok(is_granted) => is_granted,
-                Err(error) => {
+            Answer::Forbidden => {
+                let is_granted = access::is_granted(&self.client, right).await;
+                let is_granted = is_granted.unwrap_or_else(|error| {
                     debug!(%right, %error, "not known whether a right is there");
                     false
+                });
+                if !is_granted {
+                    *lock(&self.lacking) = Some(right.clone());
                 }
-            },
+                is_granted
+            }
             Answer::Done | Answer::Gone | Answer::Rejected | Answer::Unclear => false,
         }
     }

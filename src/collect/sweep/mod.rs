@@ -124,7 +124,7 @@ impl Context {
         }
         read.again().await.map_err(unread)?;
         match &reservations {
-            Ok(()) => gate.note_read(),
+            Ok(()) => gate.note_read().await,
             Err(call) if call.answer() == Answer::Forbidden => {
                 gate.refused(Access::Read, "list reservations", call);
             }
