@@ -34,7 +34,8 @@ impl Pulse {
         self.0.borrow().elapsed()
     }
 
-    /// Waits for something that may take long in the order of things, and beats meanwhile. Never around work.
+    /// Waits for something that may take long in the order of things, and beats meanwhile. Never around work
+    /// but requests, which end at their deadlines.
     pub async fn through<T>(&self, wait: impl Future<Output = T>) -> T {
         let mut wait = pin!(wait);
         loop {

@@ -105,6 +105,34 @@ async fn an_api_server_that_is_away_is_no_reason_for_a_restart() {
     }
 }
 
+/// Each page comes late, and all of them together take longer than a step may.
+#[rstest]
+#[case::slices("nodeslicepools")]
+#[case::claims("resourceclaims")]
+#[tokio::test(start_paused = true)]
+async fn a_long_list_is_no_reason_for_a_restart(#[case] kind: &str) {
+    let server = room();
+    for number in 0..9_001 {
+        let name = format!("it-{number}");
+        server.put(match kind {
+            "nodeslicepools" => fixtures::node_slice_pool(NS, &name, RANGE, "/28", &[]),
+            _ => json!({
+                "apiVersion": "resource.k8s.io/v1",
+                "kind": "ResourceClaim",
+                "metadata": { "name": name, "namespace": NS, "uid": name },
+            }),
+        });
+    }
+    server.on(Match::list(kind)).delay(Duration::from_secs(18));
+    let config = Config::default().with(|it| it.resource_claims = true);
+    let bench = Bench::with(server, config).await;
+    for _ in 0..30 {
+        seconds(15).await;
+        assert!(bench.running.vitals.is_alive());
+    }
+    assert!(bench.sent(Match::list(kind)).len() > 18);
+}
+
 /// Not even when it was never there.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_starts_late_is_waited_for() {

@@ -80,7 +80,7 @@ impl Context {
     async fn sweep(&self, begun: Moment) -> Result<SweepReport, String> {
         let gate = &self.gate;
         let namespace = self.config.pool_namespace.as_deref();
-        let (slices, listed) = match self.slices(namespace).await {
+        let (slices, listed) = match self.pulse.through(self.slices(namespace)).await {
             Ok(listed) => {
                 let slices = slice_pools(&listed);
                 let mut evidence = self.evidence();
@@ -101,7 +101,7 @@ impl Context {
             }
         };
         if self.config.resource_claims {
-            let claims = self.resource_claims().await;
+            let claims = self.pulse.through(self.resource_claims()).await;
             if let Err(reason) = &claims {
                 warn!(reason, "rows of ResourceClaims are kept");
             }
