@@ -179,6 +179,26 @@ async fn completed_pods_that_stay() {
     }
 }
 
+/// Whereabouts serves the cluster's own network, and no annotation tells.
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn completed_pods_without_annotations_that_stay(#[values(false, true)] before: bool) {
+    let server = room();
+    server.put(fixtures::pod(NS, "web-0").node("node-1").running());
+    let complete = |server: &Server| Kubelet::new(server).complete_pod(NS, "web-0", "Succeeded");
+    if before {
+        complete(&server);
+    }
+    let bench = Bench::start(server).await;
+    if !before {
+        seconds(600).await;
+        assert_eq!(bench.rows(POOL), ["1", "2"]);
+        complete(&bench);
+    }
+    goes_in(&bench, POOL, "1", 120..=900).await;
+    assert_eq!(bench.count("pods"), 2);
+}
+
 /// Nobody saw its containers start, and the kubelet made their ends up. Each of its addresses is a DEL, in
 /// whichever pool.
 #[tokio::test(start_paused = true)]

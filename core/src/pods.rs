@@ -103,10 +103,11 @@ impl PodIndex {
             predecessor = Some(self.end(*live, watched, now));
         } else {
             // A pod that cannot have rows costs a number until that changes, unless it bears the
-            // name of one whose rows it may take over (rule 6), or is being deleted: it may have rows of the cluster's
-            // own network, and its kubelet may not stop it. So may one with a ResourceClaim.
+            // name of one whose rows it may take over (rule 6), or ends: it may have rows of the cluster's own network,
+            // and its kubelet may not stop it (rule 4 asks whether it did). So may one with a ResourceClaim.
             let name = hash_of(podref.as_str());
-            let leaves = state.has_network() && (state.deleting || state.has_resource_claims);
+            let ends = state.deleting || state.phase.is_terminal();
+            let leaves = state.has_network() && (ends || state.has_resource_claims);
             let follows = state.host_network && state.name_may_return || self.had_rows(&podref);
             if !state.can_have_rows() && !follows && !leaves {
                 if self.listing {
