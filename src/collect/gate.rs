@@ -34,10 +34,16 @@ pub struct Gate {
     shut: watch::Sender<Option<(Moment, Access)>>,
     /// Asks for rights.
     client: Client,
+    refusals: Mutex<Refusals>,
+}
+
+/// The refusals of the server.
+#[derive(Default)]
+struct Refusals {
+    /// Of objects that we may change.
+    of_objects: BackOffs<Right>,
     /// The right that a write lacked at last.
-    lacking: Mutex<Option<Right>>,
-    /// The objects that the server refuses to change, though we may.
-    back_offs: Mutex<BackOffs<Right>>,
+    lacking: Option<Right>,
 }
 
 /// The request that was refused. A read does not tell whether writing is allowed again.
@@ -57,8 +63,7 @@ impl Gate {
             leadership,
             shut: watch::Sender::default(),
             client,
-            lacking: Mutex::default(),
-            back_offs: Mutex::default(),
+            refusals: Mutex::default(),
         }
     }
 
@@ -126,7 +131,7 @@ impl Gate {
         if self.clock.now().since(until) < SHUT {
             return;
         }
-        let lacking = lock(&self.lacking).clone();
+        let lacking = lock(&self.refusals).lacking.clone();
         let is_over = match lacking.filter(|_| by == Access::Write) {
             Some(right) => access::is_granted(&self.client, &right)
                 .await
@@ -150,7 +155,7 @@ impl Gate {
                     false
                 });
                 if !is_granted {
-                    *lock(&self.lacking) = Some(right.clone());
+                    lock(&self.refusals).lacking = Some(right.clone());
                 }
                 is_granted
             }
@@ -160,16 +165,18 @@ impl Gate {
 
     /// Until when this is not tried again, if it was refused.
     pub fn backs_off_until(&self, right: &Right) -> Option<Moment> {
-        lock(&self.back_offs).until(right, self.clock.now())
+        let refusals = lock(&self.refusals);
+        refusals.of_objects.until(right, self.clock.now())
     }
 
     /// The server refuses this: until when it is not tried again.
     pub fn back_off(&self, right: Right) -> Moment {
-        lock(&self.back_offs).refused(right, self.clock.now())
+        let mut refusals = lock(&self.refusals);
+        refusals.of_objects.refused(right, self.clock.now())
     }
 
     /// It was done.
     pub fn back_off_no_more(&self, right: &Right) {
-        lock(&self.back_offs).passed(right);
+        lock(&self.refusals).of_objects.passed(right);
     }
 }
