@@ -188,9 +188,11 @@ impl Scope<'_> {
         !self.networks.contains(&None) && !sections.any(names_it)
     }
 
-    /// Without `enable_overlapping_ranges` each range gives its addresses out by itself.
+    /// Without `enable_overlapping_ranges` each range gives its addresses out by itself. The pools of a range that is cut
+    /// up for the nodes have ranges of their own.
     fn shares(&self, section: &Ipam, address: IpAddr) -> bool {
-        let Some(own) = self.range.filter(|_| !section.reserves) else {
+        let is_alone = !section.reserves && section.slices.is_none();
+        let Some(own) = self.range.filter(|_| is_alone) else {
             return true;
         };
         let mut holding = section

@@ -1,6 +1,6 @@
 //! Rows that another pod, another network or another id speaks for (docs/museum.md, 4.1, 4.2 and 4.15 to 4.17).
 
-use ipgc_core::{clearance::Other, ipam::parse, pod::wire::Wire};
+use ipgc_core::{clearance::Other, pod::wire::Wire};
 use serde::Deserialize;
 
 use crate::common::prelude::*;
@@ -89,14 +89,6 @@ fn settled() -> Known {
         .on(at_work())
 }
 
-/// Definitions of these networks, as `(name, spec.config)`.
-fn definitions(all: &[(&str, &str)]) -> Definitions {
-    let read = |(name, config): &(&str, &str)| ((*name).into(), parse(config, "net"));
-    all.iter().map(read).collect()
-}
-
-const PLAIN: &str = r#"{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/24"}}"#;
-const RED: &str = r#"{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/24","network_name":"red"}}"#;
 const WIDE: &str = r#"{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/16"}}"#;
 const WIDE_ALONE: &str = r#"{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/16","enable_overlapping_ranges":false}}"#;
 const HOST_LOCAL: &str = r#"{"type":"bridge","ipam":{"type":"host-local"}}"#;
@@ -136,10 +128,11 @@ fn the_network_of_a_slice_is_that_before_the_node(
     #[case] network: Option<&str>,
     #[case] pool: &str,
     #[case] is_held: bool,
+    #[values(true, false)] reserves: bool,
 ) {
     let name = network.map_or(String::new(), |name| format!(r#","network_name":"{name}""#));
     let config = format!(
-        r#"{{"name":"n","type":"macvlan","ipam":{{"type":"whereabouts","range":"10.0.0.0/16","node_slice_size":"/24"{name}}}}}"#
+        r#"{{"name":"n","type":"macvlan","ipam":{{"type":"whereabouts","range":"10.0.0.0/16","node_slice_size":"/24","enable_overlapping_ranges":{reserves}{name}}}}}"#
     );
     let known = Known {
         others: vec![other(reporter())],

@@ -1,17 +1,25 @@
 //! Ends of pods whose kubelet may have begun a second sandbox that no state shows: the API server gets only the newest
 //! state of a pod.
 
-use ipgc_core::{breaker::Limits, known::Evidence};
+use ipgc_core::{
+    breaker::Limits,
+    definitions::{Networks, Scope},
+    known::Evidence,
+    pool::{Glance, PoolKey},
+};
 
 use crate::common::prelude::*;
+
+fn tag(number: u64) -> IdTag {
+    IdTag::of(&sandbox(number)).unwrap()
+}
 
 /// The end of a pod whose rows were seen with these sandboxes; it ended well at 100.
 fn end(sandboxes: &[u64]) -> Arc<Ended> {
     let end = ended(reporting(POD, "net1", "10.0.0.5"), 100, true);
     but(&end, |end| {
         for number in sandboxes {
-            let tag = IdTag::of(&sandbox(*number)).unwrap();
-            end.sandboxes.note(tag, at(10));
+            end.sandboxes.note(tag(*number), at(10));
         }
     })
 }
@@ -45,6 +53,66 @@ fn a_row_that_was_seen_with_another_sandbox_alone_is_not_settled(
     assert_eq!((clearance.grade, clearance.wait), (grade, wait));
 }
 
+/// A range that is cut up for the nodes, without reservations.
+const SLICE: &str = r#"{"name":"n","type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/16","node_slice_size":"/24","enable_overlapping_ranges":false,"network_name":"red"}}"#;
+
+/// The row was seen with sandbox 2 while its pod reported the address by `default/nad`.
+#[rstest]
+#[case::of_the_network(&[("default/nad", PLAIN)], None, true)]
+#[case::of_a_slice(&[("default/nad", SLICE)], Some("red-node-1"), true)]
+fn the_sandbox_of_a_row_is_known_whatever_its_network_is(
+    #[case] all: &[(&str, &str)],
+    #[case] network: Option<&str>,
+    #[case] is_its: bool,
+) {
+    let policy = &Policy::default();
+    let (all, networks) = (definitions(all), Networks::from([network.map(Into::into)]));
+    let mut evidence = Evidence::new(Limits::default(), Nodes::default());
+    let running = reporting(POD, "net1", "10.0.0.5");
+    evidence.apply_pod(running.clone(), policy, at(1));
+    let id = sandbox(2);
+    let row = Glance {
+        pool: &PoolKey {
+            namespace: "kube-system".into(),
+            name: "pool".into(),
+        },
+        range: Range::parse("10.0.0.0/24"),
+        address: Some(ip("10.0.0.5")),
+        podref: Some(POD),
+        sandbox: Some(&id),
+        interface: Some("net1"),
+    };
+    let scope = Scope {
+        networks: &networks,
+        range: row.range,
+        definitions: &all,
+    };
+    let is_needed = evidence.pods.glance(&row, scope, true, at(10));
+    // A report that may be about another network's row does not make this row the pod's own (museum 4.15).
+    let sandboxes = evidence.pods.live(POD).unwrap().sandboxes;
+    assert_eq!((is_needed, sandboxes.had(tag(2), at(99))), (is_its, is_its));
+    let last = running.but(|it| {
+        it.phase = Phase::Failed;
+        it.sandbox_ready = Some(false);
+        it.containers = containers(&[("main", ENDED)]);
+    });
+    let end = evidence.delete_pod(last, policy, at(1_000)).unwrap();
+    assert!(end.settled);
+    let known = Known {
+        networks,
+        definitions: all,
+        ..Known::of(&[end]).seen(0).on(at_work())
+    };
+    let grade = |number| {
+        let row = RowContent {
+            sandbox: sandbox(number).into(),
+            ..row_content()
+        };
+        known.weigh(&row, policy, 1_001).grade
+    };
+    assert_eq!((grade(1), grade(2)), (Grade::Witnessed, Grade::Settled));
+}
+
 /// A machine is booted so fast that its node stays ready, and its pods' states may be old: a deletion writes such a one
 /// again. No container outlives a boot.
 #[rstest]
@@ -60,8 +128,7 @@ fn the_machine_was_booted_before_the_end(#[case] seen: &[u64], #[case] is_settle
     };
     boot(&mut evidence, "a", "1", 0);
     let running = |container| {
-        let id = IdTag::of(&sandbox(container)).unwrap();
-        reporting(POD, "net1", "10.0.0.5").but(|it| it.container_ids = [id].into())
+        reporting(POD, "net1", "10.0.0.5").but(|it| it.container_ids = [tag(container)].into())
     };
     evidence.apply_pod(running(1), policy, at(1));
     boot(&mut evidence, "b", "2", 50);

@@ -1,9 +1,21 @@
 //! A row that some rule is about, and what is known when the rule fits.
 
+use ipgc_core::ipam::parse;
+
 use super::prelude::*;
 
 /// The present of most tests.
 pub const NOW: u64 = 5_000;
+
+/// The definition of the network without a name, and that of the network `red`.
+pub const PLAIN: &str = r#"{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/24"}}"#;
+pub const RED: &str = r#"{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/24","network_name":"red"}}"#;
+
+/// Definitions of these networks, as `(name, spec.config)`.
+pub fn definitions(all: &[(&str, &str)]) -> Definitions {
+    let read = |(name, config): &(&str, &str)| ((*name).into(), parse(config, "net"));
+    all.iter().map(read).collect()
+}
 
 pub fn judged(row: &Value, presence: &Presence, known: &Known, now: u64) -> Verdict {
     let pool = observe(&pool_document("10.0.0.0/24", &[("5", row.clone())]));
