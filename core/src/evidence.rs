@@ -239,8 +239,19 @@ pub struct Sandboxes([Option<(IdTag, Moment)>; 2]);
 impl Sandboxes {
     /// A row of it bore this sandbox at `now`.
     pub fn note(&mut self, sandbox: IdTag, now: Moment) {
-        if !self.0.iter().flatten().any(|(tag, _)| *tag == sandbox) {
-            self.0 = [Some((sandbox, now)), self.0[0]];
+        if !self.had(sandbox, Moment::NEVER) {
+            let mut others = self.0.into_iter().flatten();
+            let other = others.find(|(tag, _)| *tag != sandbox);
+            self.0 = [Some((sandbox, now)), other];
+        }
+    }
+
+    /// A row bore this sandbox that may be of it or of another pod: no proof that it had the sandbox.
+    pub fn note_doubtful(&mut self, sandbox: IdTag) {
+        if !self.tags().any(|tag| tag == sandbox)
+            && let Some(free) = self.0.iter_mut().find(|place| place.is_none())
+        {
+            *free = Some((sandbox, Moment::NEVER));
         }
     }
 

@@ -28,7 +28,6 @@ pub use self::{live::Live, others::Others, usage::Usage};
 use crate::{
     definitions::{Definitions, Scope},
     evidence::{DEFAULT_POD_GRACE, Ended},
-    id::IdTag,
     networks::StatusEntry,
     pod::PodState,
     podref::PodRef,
@@ -322,27 +321,18 @@ impl PodIndex {
             self.census.note(podref, row.interface);
             return false;
         };
-        // Only a row that it reports tells of its sandboxes: others may be left of a pod before it.
-        let is_reported = |address: &IpAddr| {
-            let mut entries = live.state.status.entries();
-            let is_of = |entry: StatusEntry<'_>| {
-                entry.addresses.contains(address) && scope.may_name(entry, *address)
-            };
-            !live.state.phase.is_terminal() && entries.any(is_of)
-        };
-        let Some(address) = row.address.filter(is_reported) else {
-            return false;
-        };
-        live.note_row(address);
-        if let Some(tag) = row.sandbox.filter(|_| notes).and_then(IdTag::of)
-            && !live.sandboxes.tags().any(|known| known == tag)
-        {
+        let is_its = row.address.is_some_and(|it| live.reports(it, scope));
+        let sandboxes = live.sandboxes_with(row, is_its, now);
+        if notes && sandboxes != live.sandboxes {
             self.showing.remove(live);
-            live.sandboxes.note(tag, now);
+            live.sandboxes = sandboxes;
             self.showing.add(live);
         }
+        if let Some(address) = row.address.filter(|_| is_its) {
+            live.note_row(address);
+        }
         // Whether a kubelet ends a pod that is being deleted, its node tells.
-        !live.state.deleting
+        is_its && !live.state.deleting
     }
 
     /// Whether the pod of this name, or one that bore it before, shows by its row of this address that a pool is not the

@@ -24,6 +24,8 @@ pub struct Moment(NonZeroU64);
 impl Moment {
     /// The epoch itself.
     pub const EPOCH: Self = Self(NonZeroU64::MIN);
+    /// The last one.
+    pub const NEVER: Self = Self(NonZeroU64::MAX);
 
     /// The moment that lies `since_epoch` after the epoch.
     pub const fn new(since_epoch: Duration) -> Self {

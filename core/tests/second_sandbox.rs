@@ -60,6 +60,8 @@ const SLICE: &str = r#"{"name":"n","type":"macvlan","ipam":{"type":"whereabouts"
 #[rstest]
 #[case::of_the_network(&[("default/nad", PLAIN)], None, true)]
 #[case::of_a_slice(&[("default/nad", SLICE)], Some("red-node-1"), true)]
+#[case::of_a_network_that_is_named_on_the_nodes(&[("default/nad", PLAIN), ("default/red", RED)], Some("red"), false)]
+#[case::of_a_network_whose_name_was_edited(&[("default/nad", RED)], None, false)]
 fn the_sandbox_of_a_row_is_known_whatever_its_network_is(
     #[case] all: &[(&str, &str)],
     #[case] network: Option<&str>,
@@ -111,6 +113,19 @@ fn the_sandbox_of_a_row_is_known_whatever_its_network_is(
         known.weigh(&row, policy, 1_001).grade
     };
     assert_eq!((grade(1), grade(2)), (Grade::Witnessed, Grade::Settled));
+}
+
+#[test]
+fn a_doubtful_sandbox_takes_no_place_of_another_one_and_is_had_once_it_is_seen() {
+    let (mut seen, ever) = (Sandboxes::default(), at(1_000));
+    for number in [1, 2, 3] {
+        seen.note_doubtful(tag(number));
+    }
+    assert!(seen.tags().eq([tag(1), tag(2)]));
+    assert!(!seen.had(tag(1), ever) && !seen.had(tag(2), ever));
+    seen.note(tag(2), at(10));
+    assert!(seen.tags().eq([tag(2), tag(1)]));
+    assert!(seen.had(tag(2), ever) && !seen.had(tag(1), ever));
 }
 
 /// A machine is booted so fast that its node stays ready, and its pods' states may be old: a deletion writes such a one

@@ -4,10 +4,12 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use crate::{
     clearance::Living,
+    definitions::Scope,
     evidence::{Ended, Sandboxes, Trail},
     id::IdTag,
-    networks::Status,
+    networks::{Status, StatusEntry},
     pod::{Phase, PodState},
+    pool::Glance,
     time::Moment,
 };
 
@@ -124,6 +126,35 @@ impl Live {
     pub fn begin_sweep(&mut self) {
         let places = 0..self.state.status.addresses().len();
         self.lacks_rows = places.fold(0, |all, place| all | bit(place));
+    }
+
+    /// Whether it reports the address, and may do so as one of the network that the pool of `scope` is of.
+    pub fn reports(&self, address: IpAddr, scope: Scope<'_>) -> bool {
+        let mut entries = self.state.status.entries();
+        let is_of = |entry: StatusEntry<'_>| {
+            entry.addresses.contains(&address) && scope.may_name(entry, address)
+        };
+        !self.state.phase.is_terminal() && entries.any(is_of)
+    }
+
+    /// The sandboxes that its rows were seen with, this row among them if it reports the row: others may be left of a pod
+    /// before it. If the row is not `its` by the network, it may be all the same: the network may be named on the nodes, or
+    /// its name have been edited.
+    pub fn sandboxes_with(&self, row: &Glance<'_>, its: bool, now: Moment) -> Sandboxes {
+        let mut sandboxes = self.sandboxes;
+        let place = row.interface.zip(row.address);
+        let place = place.filter(|_| !self.state.phase.is_terminal());
+        let reported = |(interface, address)| self.state.status.reported(interface, address);
+        if (its || place.and_then(reported).is_some())
+            && let Some(tag) = row.sandbox.and_then(IdTag::of)
+        {
+            if its {
+                sandboxes.note(tag, now);
+            } else {
+                sandboxes.note_doubtful(tag);
+            }
+        }
+        sandboxes
     }
 
     /// The sweep saw a row of this address.
