@@ -310,7 +310,7 @@ impl Subject<'_> {
             let answers = answering.is_some_and(|answering| i <= answering);
             // The incarnation that answers took the row over from those before it, whose second sandboxes end within W.
             let is_taken_over = answering.is_some_and(|answering| i < answering);
-            let is_second = self.may_be_second(end);
+            let is_second = self.may_be_second(end, &scheduled[..i]);
             let settled = end.settled && (is_taken_over || !is_second);
             self.of_end(end, settled, answers && !is_second, least)
         });
@@ -390,11 +390,13 @@ impl Subject<'_> {
     }
 
     /// Whether the row may be that of a second sandbox whose set-up was cut off: the kubelet does not know such a one, and
-    /// ends the pod all the same.
-    fn may_be_second(&self, end: &Ended) -> bool {
+    /// ends the pod all the same. A row that was seen as it is with a pod before it is not.
+    fn may_be_second(&self, end: &Ended, before: &[&Ended]) -> bool {
         let lag = self.policy.cooldown;
         let is_of_boot = |node: &str| self.facts.nodes.booted_soon_after(node, end.at, lag);
-        end.is_new_sandbox(self.row) || end.last.node.as_deref().is_some_and(is_of_boot)
+        let is_new =
+            end.is_new_sandbox(self.row) && !before.iter().any(|former| former.bore(self.row, lag));
+        is_new || end.last.node.as_deref().is_some_and(is_of_boot)
     }
 
     /// The clearance for a sandbox on `node` whose kubelet may still run its DELs, or has not begun them.

@@ -128,6 +128,18 @@ fn a_doubtful_sandbox_takes_no_place_of_another_one_and_is_had_once_it_is_seen()
     assert!(seen.had(tag(2), ever) && !seen.had(tag(1), ever));
 }
 
+/// The next pod had a sandbox of its own, and did not report the row. It waits by the clock, as for any later pod.
+#[test]
+fn a_row_of_the_pod_before_is_no_second_sandbox_of_the_next_one() {
+    let next = but(&ended(pod(POD), 300, true), |end| {
+        end.sandboxes.note(tag(2), at(200));
+    });
+    let known = Known::of(&[end(&[1]), next]).seen(0).on(at_work());
+    let known = known.but(|it| it.interfaces = 3);
+    let clearance = known.weigh(&row_content(), &Policy::default(), 301);
+    assert_eq!((clearance.wait, clearance.endless), (until(300 + W), None));
+}
+
 /// A machine is booted so fast that its node stays ready, and its pods' states may be old: a deletion writes such a one
 /// again. No container outlives a boot.
 #[rstest]
