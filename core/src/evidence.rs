@@ -355,9 +355,10 @@ impl Ended {
     }
 
     /// Whether the row is that of a sandbox which none of its rows was seen with while it lived: its kubelet set that up
-    /// late, and may have been cut off.
+    /// late, and may have been cut off. The id of a container is no sandbox's.
     pub fn is_new_sandbox(&self, row: &RowContent) -> bool {
-        let row = IdTag::of(&row.sandbox);
+        let is_container = self.last.shows(&row.sandbox);
+        let row = IdTag::of(&row.sandbox).filter(|_| !is_container);
         let mut known = self.sandboxes.tags().peekable();
         known.peek().is_some() && row.is_some_and(|row| !known.any(|tag| tag == row))
     }

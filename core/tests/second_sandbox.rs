@@ -140,6 +140,17 @@ fn a_row_of_the_pod_before_is_no_second_sandbox_of_the_next_one() {
     assert_eq!((clearance.wait, clearance.endless), (until(300 + W), None));
 }
 
+/// Where an interface was added to a running pod, its row has the id of a container (museum 4.1).
+#[test]
+fn nor_is_a_row_with_the_id_of_a_container() {
+    let end = but(&end(&[2]), |end| {
+        end.last.container_ids = [tag(1)].into();
+    });
+    let known = Known::of(&[end]).seen(0).on(at_work());
+    let clearance = known.weigh(&row_content(), &Policy::default(), 101);
+    assert_eq!(clearance.grade, Grade::Settled);
+}
+
 /// A machine is booted so fast that its node stays ready, and its pods' states may be old: a deletion writes such a one
 /// again. No container outlives a boot.
 #[rstest]
