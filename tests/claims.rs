@@ -1,6 +1,6 @@
 //! Rows of ResourceClaims, as DRANET writes them, with `--resource-claims`.
 
-use ipgc::core::reservation::CLAIMED_PODREF;
+use ipgc::core::{evidence::Unfenced, reservation::CLAIMED_PODREF};
 
 use crate::prelude::*;
 
@@ -204,4 +204,27 @@ async fn a_claim_that_reports_the_address_keeps_the_row_of_another() {
     stays(&bench, POOL, &["1", "2"]).await;
     bench.delete("resourceclaims", "apps", "claim-3");
     goes_after(&bench, POOL, "1", 330 + CLAIM_W + 120).await;
+}
+
+/// Later versions of DRANET write the podref of a pod, and its name may never return. Its sandbox may run on any node.
+#[tokio::test(start_paused = true)]
+async fn of_a_pod_whose_name_never_returns_it_goes_by_the_cap() {
+    let server = two_claims();
+    let _beat = live_node(&server, "node-1");
+    let other = live_node(&server, "node-2");
+    let pod = reporting("web-3", 3).owner("ReplicaSet", "web");
+    server.put(pod.node("node-1").running());
+    put_claim(&server, 3, "10.0.0.3");
+    server.edit("ippools", NS, POOL, |pool| {
+        pool["spec"]["allocations"]["3"] = fixtures::row(&uid(3), "default/web-3", "dra1");
+    });
+    let config = Config::default().with(|it| {
+        it.resource_claims = true;
+        it.policy.unfenced = Unfenced::FreeAfter(Duration::from_mins(10));
+    });
+    let bench = Bench::long_since(server, config).await;
+    fall_silent(&bench, "node-2", other);
+    bench.kubelet().force_delete(NS, "web-3");
+    bench.delete("resourceclaims", "apps", "claim-3");
+    goes_in(&bench, POOL, "3", 600..=1_000).await;
 }

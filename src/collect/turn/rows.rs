@@ -72,11 +72,13 @@ impl Turn<'_> {
                         continue;
                     }
                     self.wait(podref, row.key(), &stale);
-                    // Once during a long wait: that of a pod that no watch showed begins with the proof that it is
-                    // absent; and should its pod come back, the row is known to be none of its own (rule 6).
+                    // Once during a long wait: that of a ResourceClaim, or of a pod that no watch showed, begins with the
+                    // proof that it is absent; and should its pod come back, the row is known to be none of its own (rule 6).
                     let grade = stale.clearance.grade;
                     let long = stale.cause == Cause::Deleted && grade != Grade::Settled;
-                    let tells = known.name_may_return() || grade == Grade::Unwitnessed;
+                    let is_of_claim = content.resource_claim().is_some();
+                    let is_unwitnessed = is_of_claim || grade == Grade::Unwitnessed;
+                    let tells = is_unwitnessed || known.name_may_return();
                     if long && seen.while_absent.is_none() && tells {
                         due.entry(podref.clone()).or_default();
                     }
