@@ -28,6 +28,7 @@ pub use self::{live::Live, others::Others, usage::Usage};
 use crate::{
     definitions::{Definitions, Scope},
     evidence::{DEFAULT_POD_GRACE, Ended},
+    id::is_uid,
     networks::StatusEntry,
     pod::PodState,
     podref::PodRef,
@@ -318,7 +319,11 @@ impl PodIndex {
             return false;
         };
         let Some(live) = self.live.get_mut(podref) else {
-            self.census.note(podref, row.interface);
+            match row.sandbox {
+                // A row of a ResourceClaim takes no DEL of a pod.
+                Some(id) if is_uid(id) => self.census.note_claims(podref),
+                _ => self.census.note(podref, row.interface),
+            }
             return false;
         };
         let is_its = row.address.is_some_and(|it| live.reports(it, scope));

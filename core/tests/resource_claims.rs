@@ -6,6 +6,7 @@
 use ipgc_core::{
     breaker::Limits,
     known::Evidence,
+    pool::RowCount,
     proof::{KnownResourceClaims, Proof, ResourceClaims},
 };
 
@@ -245,6 +246,23 @@ fn a_fence_ends_the_doubt(#[case] end: u64, #[case] outlasts: bool) {
         }
     }
     assert_eq!(nodes.has_outlasting("node-1"), outlasts);
+}
+
+/// Rows of a ResourceClaim take no DEL of a pod, whether or not they are read.
+#[test]
+fn they_are_no_interfaces_of_a_pod() {
+    let rows = [
+        ("5", row_value(POD, &sandbox(1), "net1")),
+        ("6", row_value(POD, CLAIM, "dra1")),
+        ("7", row_value("default/dra", CLAIM, "dra1")),
+    ];
+    let mut pool = observe(&pool_document("10.0.0.0/24", &rows));
+    for _ in 0..2 {
+        let count = RowCount::by_podref(pool.rows());
+        assert_eq!(count.len(), 1);
+        assert_eq!((count[POD].rows(), count[POD].interfaces()), (1, 1));
+        pool.read_resource_claims();
+    }
 }
 
 #[rstest]

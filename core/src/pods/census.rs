@@ -59,6 +59,11 @@ impl Census {
         count.add(interface);
     }
 
+    /// It found a row of a ResourceClaim with the name of such a pod.
+    pub fn note_claims(&mut self, podref: &str) {
+        self.next.entry(hash_of(podref)).or_default();
+    }
+
     /// It has read every pool, a wait after the list. A name that has rows left is counted as before: what went may
     /// have gone by hand, or by the one DEL of several that was heard.
     pub fn end(&mut self) {

@@ -1,10 +1,12 @@
 //! Tests of the ends that the index keeps, gives out and forgets.
 
 #![allow(clippy::unwrap_used)]
-use testkit::fixtures::{PodBuilder, pod, starting_status};
+use testkit::fixtures::{PodBuilder, pod, sandbox, starting_status};
 
 use super::*;
 use crate::{pod::wire::Wire, pool::PoolKey};
+
+const CLAIM: &str = "0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f";
 
 pub(super) fn at(seconds: u64) -> Moment {
     Moment::new(Duration::from_secs(seconds))
@@ -310,6 +312,30 @@ fn the_doubt_of_a_forgotten_end_goes_to_whoever_came_later() {
     assert!(index.ended(&podref).is_empty());
     let ended = index.delete(state(web("b").running()), at(3_700)).unwrap();
     assert_eq!(ended.listed_at, Some(at(10)));
+}
+
+/// A name that has only rows of ResourceClaims is no new one: whose they are, nobody knows.
+#[test]
+fn rows_of_resource_claims_are_no_interfaces() {
+    let mut index = PodIndex::default();
+    index.begin_sweep();
+    for (name, id, interface) in [
+        ("d/web-0", sandbox(1), "net1"),
+        ("d/web-0", sandbox(1), "net2"),
+        ("d/web-0", CLAIM.to_owned(), "dra1"),
+        ("d/dra", CLAIM.to_owned(), "dra1"),
+    ] {
+        let row = Glance {
+            sandbox: Some(&id),
+            interface: Some(interface),
+            ..row(name, None)
+        };
+        index.glance(&row, Scope::default(), true, at(1));
+    }
+    index.end_sweep(at(1), Duration::ZERO);
+    let counts = ["d/web-0", "d/dra"].map(|name| index.count(name).interfaces());
+    assert_eq!(counts, [2, 0]);
+    assert!(!index.census.is_first("d/dra"));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::{collections::HashMap, hash::BuildHasher, num::NonZeroU32};
 use foldhash::quality::FixedState;
 
 use super::Row;
+use crate::id::is_uid;
 
 /// So many interfaces of a pod are told from each other. More than a kubelet gets through in any case that matters.
 const TOLD_APART: usize = 5;
@@ -63,9 +64,7 @@ impl RowCount {
     pub fn by_podref(rows: &[Row]) -> HashMap<&str, Self> {
         let mut all = HashMap::<&str, Self>::with_capacity(rows.len());
         for row in rows {
-            let is_of_claim = row
-                .content()
-                .is_ok_and(|row| row.resource_claim().is_some());
+            let is_of_claim = row.id_text().is_some_and(is_uid);
             if !is_of_claim && let Some(podref) = row.podref_text() {
                 all.entry(podref).or_default().add(row.interface_text());
             }

@@ -135,6 +135,11 @@ impl Row {
         self.stored.get("podref").and_then(Value::as_str)
     }
 
+    /// The id as it stands in the row.
+    pub fn id_text(&self) -> Option<&str> {
+        self.stored.get("id").and_then(Value::as_str)
+    }
+
     /// The interface as it stands in the row.
     pub fn interface_text(&self) -> Option<&str> {
         self.stored.get("ifname").and_then(Value::as_str)
