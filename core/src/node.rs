@@ -250,7 +250,7 @@ impl Node {
             self.lease.beat = None;
         }
         if state.is_fenced() {
-            (self.suspect, self.outlasting) = (None, None);
+            self.suspect = None;
         }
         self.state = Some(state);
         self.take_boot(now);
@@ -376,12 +376,9 @@ impl Node {
         Some(reboot.seen)
     }
 
-    fn is_fenced(&self) -> bool {
-        self.state.as_ref().is_some_and(NodeState::is_fenced)
-    }
-
     fn suspect_since(&mut self, since: Moment) {
-        self.suspect = (!self.is_fenced()).then_some(Suspect {
+        let is_fenced = self.state.as_ref().is_some_and(NodeState::is_fenced);
+        self.suspect = (!is_fenced).then_some(Suspect {
             since,
             longest: Duration::ZERO,
             confirmed: Duration::ZERO,

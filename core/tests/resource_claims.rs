@@ -230,24 +230,6 @@ fn a_pod_that_may_outlast_w_holds_it_until_its_node_is_booted_anew() {
     assert_eq!(judged(&proof, &known, 9_000), None);
 }
 
-/// A fenced node runs no sandbox, so that none is left when it comes back.
-#[rstest]
-#[case::of_a_pod_that_ended_before(90, false)]
-#[case::of_a_pod_that_ended_under_the_fence(110, false)]
-#[case::of_a_pod_that_ended_after(210, true)]
-fn a_fence_ends_the_doubt(#[case] end: u64, #[case] outlasts: bool) {
-    let mut nodes = nodes_with(&[("node-1", node_state())]);
-    for second in [90, 100, 110, 200, 210] {
-        match second {
-            100 => nodes.apply("node-1", fenced(), at(second)),
-            200 => nodes.apply("node-1", node_state(), at(second)),
-            _ if second == end => nodes.note_outlasting("node-1", at(second)),
-            _ => {}
-        }
-    }
-    assert_eq!(nodes.has_outlasting("node-1"), outlasts);
-}
-
 /// Rows of a ResourceClaim take no DEL of a pod, whether or not they are read.
 #[test]
 fn they_are_no_interfaces_of_a_pod() {

@@ -115,15 +115,15 @@ impl Nodes {
         let state = self.complete_since.is_none().then(NodeState::default);
         let unknown = || Node::new(state, now);
         let node = self.by_name.entry(name.into()).or_insert_with(unknown);
-        node.outlasting = (!node.is_fenced()).then_some(now);
+        node.outlasting = Some(now);
     }
 
-    /// Whether there was such a pod on any node that was neither booted anew nor fenced since.
+    /// Whether there was such a pod on any node whose machine was not booted anew since.
     pub fn any_outlasting(&self) -> bool {
         self.names().any(|name| self.has_outlasting(name))
     }
 
-    /// Whether there was such a pod, and the node was neither booted anew nor fenced since.
+    /// Whether there was such a pod, and the machine was not booted anew since.
     pub fn has_outlasting(&self, name: &str) -> bool {
         let end = self.by_name.get(name).and_then(|node| node.outlasting);
         end.is_some_and(|end| self.rebooted_after(name, end).is_none())
@@ -350,7 +350,7 @@ impl Nodes {
     pub fn pulse(&self, now: Moment) -> BTreeMap<&str, Pulse> {
         let pulse = |node: &Node| Pulse {
             exists: node.state.is_some(),
-            fenced: node.is_fenced(),
+            fenced: node.state.as_ref().is_some_and(NodeState::is_fenced),
             alive_since: node.alive_since(now),
             rebooted: node.reboot.map(|reboot| reboot.seen),
         };
