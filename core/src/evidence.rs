@@ -246,18 +246,29 @@ impl Sandboxes {
         }
     }
 
-    /// A row bore this sandbox that may be of it or of another pod: no proof that it had the sandbox.
+    /// A row bore this sandbox that may be of it or of another pod: no proof that it had the sandbox. It takes the place of
+    /// such a one at the most.
     pub fn note_doubtful(&mut self, sandbox: IdTag) {
+        let places = self.0.iter();
+        let is_doubtful =
+            |place: &Option<(IdTag, Moment)>| place.is_some_and(|(_, at)| at == Moment::NEVER);
+        let free = places.clone().position(Option::is_none);
+        let free = free.or_else(|| places.clone().rposition(is_doubtful));
         if !self.tags().any(|tag| tag == sandbox)
-            && let Some(free) = self.0.iter_mut().find(|place| place.is_none())
+            && let Some(free) = free
         {
-            *free = Some((sandbox, Moment::NEVER));
+            self.0[free] = Some((sandbox, Moment::NEVER));
         }
     }
 
     /// The sandboxes.
     pub fn tags(&self) -> impl Iterator<Item = IdTag> {
         self.0.iter().flatten().map(|(tag, _)| *tag)
+    }
+
+    /// Whether another one takes the place of one that is known.
+    pub fn are_full(&self) -> bool {
+        self.0.iter().all(Option::is_some)
     }
 
     /// Whether none of its rows was seen.

@@ -32,6 +32,11 @@ impl Fact {
         }
     }
 
+    /// Whether it is about the end of this incarnation.
+    pub fn is_of(&self, uid: &str) -> bool {
+        matches!(self, Self::Completed(own) if **own == *uid)
+    }
+
     /// Whether the pod may take the reservation for its own at any moment, since it is there.
     pub fn is_of_living(&self) -> bool {
         matches!(self, Self::RunsWithoutIt | Self::Predecessor)

@@ -102,13 +102,22 @@ impl Work {
 
     /// Takes in work of the same owner and pool that came later.
     pub fn add(&mut self, later: Self) {
-        let uids: BTreeSet<_> = self.ended.iter().map(|end| end.last.uid.clone()).collect();
-        let is_new = |end: &Arc<Ended>| !uids.contains(&end.last.uid);
-        // This incarnation may have taken an address over, and its sandbox may run on: the next sweep judges anew.
-        if later.ended.iter().any(|end| is_new(end) && !end.settled) {
-            self.removed.clear();
-            self.claimed.clear();
-        }
+        let is_known = |end: &Ended| {
+            let mut known = self.ended.iter();
+            known.any(|known| known.last.uid == end.last.uid)
+        };
+        let ended = later.ended.iter().cloned();
+        let ended: Vec<_> = ended.filter(|it| !it.settled && !is_known(it)).collect();
+        // Such an incarnation took the address over, and its sandbox may run on: the next sweep judges anew.
+        let has = |row: &RowContent, fact: &Fact| {
+            let mut others = ended.iter().filter(|end| !fact.is_of(&end.last.uid));
+            others.any(|end| end.last.status.has_address(row.address))
+        };
+        self.removed.retain(|it| {
+            let fact = Fact::of(it.stale.cause, it.completed.as_deref());
+            !it.confirmed || !has(&it.content, &fact)
+        });
+        self.claimed.retain(|it| !has(&it.row, &it.fact));
         for end in later.ended {
             self.ended.retain(|known| known.last.uid != end.last.uid);
             self.ended.push(end);

@@ -96,27 +96,33 @@ fn a_case_counts_as_known_when_it_was_looked_at_and_as_begun_while_a_mark_is_lef
     assert_eq!(counts(&cases), (false, 0, 0), "it is closed");
 }
 
-/// The pod's next incarnation may have accepted the reservation, and its sandbox may run on.
+/// The pod's next incarnation took the address over without a row, and its sandbox may run on.
 #[rstest]
-#[case::whose_sandbox_may_run_on(false, 0)]
-#[case::that_settled(true, 1)]
+#[case::whose_sandbox_may_run_on("second", "10.0.0.1", false, 0)]
+#[case::that_settled("second", "10.0.0.1", true, 1)]
+#[case::with_another_address("second", "10.0.0.2", false, 1)]
+#[case::that_is_known("first", "10.0.0.1", false, 1)]
+#[case::that_was_completed("completed", "10.0.0.1", false, 1)]
 fn what_was_marked_is_judged_anew_after_the_end_of_another_incarnation(
+    #[case] uid: &str,
+    #[case] address: &str,
     #[case] settled: bool,
     #[case] left: usize,
 ) {
     let (_, key) = one();
-    let of = |uid: &str, settled| {
-        let state = reporting(POD, "net1", "10.0.0.1").but(|it| it.uid = uid.into());
+    let of = |uid: &str, address, settled| {
+        let state = reporting(POD, "net1", address).but(|it| it.uid = uid.into());
         Work {
             ended: vec![ended(state, 5, settled)],
             ..Work::default()
         }
     };
-    let mut work = of("first", false);
-    work.claimed = vec![marked(&key)];
-    work.add(of("first", false));
-    assert_eq!(work.claimed.len(), 1, "it is known");
-    work.add(of("second", settled));
+    let mut work = of("first", "10.0.0.1", false);
+    work.claimed = vec![Wanted {
+        fact: Fact::Completed("completed".into()),
+        ..marked(&key)
+    }];
+    work.add(of(uid, address, settled));
     assert_eq!(work.claimed.len(), left);
 }
 

@@ -20,10 +20,14 @@ fn reservation(podref: &str) -> Reservation {
 
 /// The same, claimed.
 fn claimed() -> Reservation {
+    claimed_from(POD)
+}
+
+fn claimed_from(owner: &str) -> Reservation {
     let object = json!({
         "metadata": {
             "name": "10.0.0.5", "uid": "r", "resourceVersion": "1",
-            "annotations": {"ipgc.dev/claimed-from": POD},
+            "annotations": {"ipgc.dev/claimed-from": owner},
         },
         "spec": {"podref": "ipgc.dev/releasing", "ifname": "net1"},
     });
@@ -194,6 +198,17 @@ fn an_old_claim_of_a_pod_that_is_there_is_ended(#[case] presence: Presence) {
         (Cause::Deleted, Grade::Settled)
     );
     assert_eq!(stale.clearance.wait, until(100 + 120 + 60));
+}
+
+/// Its ResourceClaim reports the address.
+#[test]
+fn so_is_an_old_claim_of_a_resource_claim() {
+    let mut claims = ResourceClaims::default();
+    claims.add("a", [ip("10.0.0.5")]);
+    let of_claim = claimed_from(OF_RESOURCE_CLAIMS);
+    let known = Known::default().seen(100);
+    let verdict = judged_beside(&Ok(claims), &of_claim, &Presence::Absent, &known, 200);
+    assert_eq!(stale(verdict).clearance.wait, until(100 + 120 + 60));
 }
 
 #[test]

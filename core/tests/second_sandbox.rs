@@ -14,6 +14,13 @@ fn tag(number: u64) -> IdTag {
     IdTag::of(&sandbox(number)).unwrap()
 }
 
+fn pool_key() -> PoolKey {
+    PoolKey {
+        namespace: "kube-system".into(),
+        name: "pool".into(),
+    }
+}
+
 /// The end of a pod whose rows were seen with these sandboxes; it ended well at 100.
 fn end(sandboxes: &[u64]) -> Arc<Ended> {
     let end = ended(reporting(POD, "net1", "10.0.0.5"), 100, true);
@@ -74,10 +81,7 @@ fn the_sandbox_of_a_row_is_known_whatever_its_network_is(
     evidence.apply_pod(running.clone(), policy, at(1));
     let id = sandbox(2);
     let row = Glance {
-        pool: &PoolKey {
-            namespace: "kube-system".into(),
-            name: "pool".into(),
-        },
+        pool: &pool_key(),
         range: Range::parse("10.0.0.0/24"),
         address: Some(ip("10.0.0.5")),
         podref: Some(POD),
@@ -121,11 +125,11 @@ fn a_doubtful_sandbox_takes_no_place_of_another_one_and_is_had_once_it_is_seen()
     for number in [1, 2, 3] {
         seen.note_doubtful(tag(number));
     }
-    assert!(seen.tags().eq([tag(1), tag(2)]));
-    assert!(!seen.had(tag(1), ever) && !seen.had(tag(2), ever));
-    seen.note(tag(2), at(10));
-    assert!(seen.tags().eq([tag(2), tag(1)]));
-    assert!(seen.had(tag(2), ever) && !seen.had(tag(1), ever));
+    assert!(seen.tags().eq([tag(1), tag(3)]));
+    assert!(!seen.had(tag(1), ever) && !seen.had(tag(3), ever));
+    seen.note(tag(3), at(10));
+    assert!(seen.tags().eq([tag(3), tag(1)]));
+    assert!(seen.had(tag(3), ever) && !seen.had(tag(1), ever));
 }
 
 /// The next pod had a sandbox of its own, and did not report the row. It waits by the clock, as for any later pod.
@@ -149,6 +153,30 @@ fn nor_is_a_row_with_the_id_of_a_container() {
     let known = Known::of(&[end]).seen(0).on(at_work());
     let clearance = known.weigh(&row_content(), &Policy::default(), 101);
     assert_eq!(clearance.grade, Grade::Settled);
+}
+
+/// Of two interfaces that were added, each row has a container's id: they take no place of the sandbox.
+#[test]
+fn nor_is_the_sandbox_of_a_pod_with_added_interfaces() {
+    let mut evidence = Evidence::new(Limits::default(), Nodes::default());
+    let running = reporting(POD, "net1", "10.0.0.5");
+    let running = running.but(|it| it.container_ids = [tag(2), tag(3)].into());
+    evidence.apply_pod(running, &Policy::default(), at(1));
+    let pool = pool_key();
+    for number in [1, 2, 3, 1, 2, 3] {
+        let id = sandbox(number);
+        let row = Glance {
+            pool: &pool,
+            range: None,
+            address: Some(ip("10.0.0.5")),
+            podref: Some(POD),
+            sandbox: Some(&id),
+            interface: Some("net1"),
+        };
+        evidence.pods.glance(&row, Scope::default(), true, at(10));
+    }
+    let live = evidence.pods.live(POD).unwrap();
+    assert!(live.sandboxes.had(tag(1), at(99)));
 }
 
 /// A machine is booted so fast that its node stays ready, and its pods' states may be old: a deletion writes such a one

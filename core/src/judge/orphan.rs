@@ -50,14 +50,14 @@ pub fn judge_orphan(
     };
     let first = facts.sighting.map_or(now, |sighting| sighting.first);
     let stale = |cause, clearance| Verdict::Stale(Stale { cause, clearance });
+    let is_of_claims = row.podref.as_str() == OF_RESOURCE_CLAIMS;
+    let presence = of_lone_reservation(&row.podref, address, claims, presence.clone());
     let ripe = first + policy.add_budget + CLAIM_OLD;
     if reservation.is_claimed() && matches!(presence, Presence::Present(_)) {
         // The next steps give the reservation back.
         let clearance = Clearance::certain(ripe);
         return beside_others(&subject, stale(Cause::Deleted, clearance));
     }
-    let is_of_claims = row.podref.as_str() == OF_RESOURCE_CLAIMS;
-    let presence = of_lone_reservation(&row.podref, address, claims, presence.clone());
     let verdict = match &presence {
         Presence::Unknown(reason) => Verdict::Unknown(Unknown::NoProof(reason.clone())),
         Presence::Present(_) if is_of_claims => Verdict::Held(Held::ResourceClaim),

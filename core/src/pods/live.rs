@@ -148,10 +148,12 @@ impl Live {
         if (its || place.and_then(reported).is_some())
             && let Some(tag) = row.sandbox.and_then(IdTag::of)
         {
-            if its {
-                sandboxes.note(tag, now);
-            } else {
+            // The id of a container, as by hotplug, takes no place from a sandbox.
+            let is_container = self.state.container_ids.contains(&tag);
+            if !its {
                 sandboxes.note_doubtful(tag);
+            } else if !is_container || !sandboxes.are_full() {
+                sandboxes.note(tag, now);
             }
         }
         sandboxes

@@ -324,20 +324,18 @@ impl Turn<'_> {
             self.wait(podref, &found.name, &stale);
             return None;
         }
-        if !found.is_claimed() {
-            if self.context.closing.is_cancelled() {
-                self.too_late(podref);
-                return None;
-            }
-            let acknowledged = self.pool.as_ref().and_then(|it| it.acknowledged);
-            let since = sighting.first;
-            let evidence = self.context.evidence();
-            let stopped = evidence.check_breaker(since, acknowledged, &stale.clearance, now);
-            drop(evidence);
-            if let Err(open) = stopped {
-                self.stopped(podref, &found.name, open, now);
-                return None;
-            }
+        if !found.is_claimed() && self.context.closing.is_cancelled() {
+            self.too_late(podref);
+            return None;
+        }
+        let acknowledged = self.pool.as_ref().and_then(|it| it.acknowledged);
+        let since = sighting.first;
+        let evidence = self.context.evidence();
+        let stopped = evidence.check_breaker(since, acknowledged, &stale.clearance, now);
+        drop(evidence);
+        if let Err(open) = stopped {
+            self.stopped(podref, &found.name, open, now);
+            return None;
         }
         let uid = known.living.as_ref().map(|living| &*living.uid);
         Some(Wanted {
