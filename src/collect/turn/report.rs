@@ -108,7 +108,7 @@ impl Turn<'_> {
             let key = excerpt(key);
             let grade = held.grade.as_str();
             let until = if held.endless.is_some() {
-                "row held until CNI DEL removes it, or its node is booted anew, removed or fenced: lost, its DELs take longer than a kubelet gives them"
+                "row held until CNI DEL removes it, or its node is booted anew, removed or fenced: its sandbox may still be there, though the kubelet is at work"
             } else {
                 "row held until its node is back, removed or fenced"
             };
