@@ -108,14 +108,17 @@ impl Work {
         };
         let ended = later.ended.iter().cloned();
         let ended: Vec<_> = ended.filter(|it| !it.settled && !is_known(it)).collect();
-        // Such an incarnation took the address over, and its sandbox may run on: the next sweep judges anew.
+        // Such an incarnation may have taken the address over, and its sandbox may run on: the next sweep judges anew.
         let has = |row: &RowContent, fact: &Fact| {
-            let mut others = ended.iter().filter(|end| !fact.is_of(&end.last.uid));
-            others.any(|end| end.last.status.has_address(row.address))
+            let mut others = ended.iter().map(|end| &end.last);
+            others.any(|pod| {
+                let may_have = pod.status.has_address(row.address) || !pod.is_complete();
+                may_have && pod.node.is_some() && !fact.is_of(&pod.uid)
+            })
         };
         self.removed.retain(|it| {
             let fact = Fact::of(it.stale.cause, it.completed.as_deref());
-            !it.confirmed || !has(&it.content, &fact)
+            !has(&it.content, &fact)
         });
         self.claimed.retain(|it| !has(&it.row, &it.fact));
         for end in later.ended {

@@ -101,6 +101,7 @@ fn a_case_counts_as_known_when_it_was_looked_at_and_as_begun_while_a_mark_is_lef
 #[case::whose_sandbox_may_run_on("second", "10.0.0.1", false, 0)]
 #[case::that_settled("second", "10.0.0.1", true, 1)]
 #[case::with_another_address("second", "10.0.0.2", false, 1)]
+#[case::that_reported_nothing("second", "", false, 0)]
 #[case::that_is_known("first", "10.0.0.1", false, 1)]
 #[case::that_was_completed("completed", "10.0.0.1", false, 1)]
 fn what_was_marked_is_judged_anew_after_the_end_of_another_incarnation(
@@ -110,8 +111,13 @@ fn what_was_marked_is_judged_anew_after_the_end_of_another_incarnation(
     #[case] left: usize,
 ) {
     let (_, key) = one();
-    let of = |uid: &str, address, settled| {
-        let state = reporting(POD, "net1", address).but(|it| it.uid = uid.into());
+    let of = |uid: &str, address: &str, settled| {
+        let state = if address.is_empty() {
+            pod(POD)
+        } else {
+            reporting(POD, "net1", address)
+        };
+        let state = state.but(|it| it.uid = uid.into());
         Work {
             ended: vec![ended(state, 5, settled)],
             ..Work::default()

@@ -150,10 +150,13 @@ impl Live {
         {
             // The id of a container, as by hotplug, takes no place from a sandbox.
             let is_container = self.state.container_ids.contains(&tag);
-            if !its {
-                sandboxes.note_doubtful(tag);
-            } else if !is_container || !sandboxes.are_full() {
+            if is_container && sandboxes.are_full() {
+                return sandboxes;
+            }
+            if its {
                 sandboxes.note(tag, now);
+            } else {
+                sandboxes.note_doubtful(tag);
             }
         }
         sandboxes

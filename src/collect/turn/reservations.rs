@@ -333,7 +333,9 @@ impl Turn<'_> {
         let evidence = self.context.evidence();
         let stopped = evidence.check_breaker(since, acknowledged, &stale.clearance, now);
         drop(evidence);
-        if let Err(open) = stopped {
+        if let Err(open) = stopped
+            && !has_row
+        {
             self.stopped(podref, &found.name, open, now);
             return None;
         }
