@@ -64,7 +64,7 @@ impl Kubelet {
     }
 
     /// Does it when a connection is free.
-    async fn in_turn(&self, request: impl Future<Output = Result<()>>) -> Result<()> {
+    pub async fn in_turn(&self, request: impl Future<Output = Result<()>>) -> Result<()> {
         let _turn = self.slots.acquire().await?;
         request.await
     }

@@ -194,10 +194,12 @@ impl Churn {
             }
         });
         if !is_forced {
-            self.kubelet.finish(population, pod).await?;
+            let finish = self.kubelet.finish(population, pod);
+            self.kubelet.in_turn(finish).await?;
             tokio::time::sleep(LEAD).await;
         }
-        self.kubelet.delete(population, pod).await
+        let delete = self.kubelet.delete(population, pod);
+        self.kubelet.in_turn(delete).await
     }
 
     /// The plugin's writes of an ADD: the row, then the reservation.
@@ -232,7 +234,7 @@ impl Churn {
                 created => created.map(drop),
             }
         };
-        persist(created).await
+        self.kubelet.in_turn(persist(created)).await
     }
 
     /// Watches the pools for rows that go, until a watch fails.
