@@ -106,7 +106,7 @@ impl Work {
             let mut known = self.ended.iter();
             known.any(|known| known.last.uid == end.last.uid)
         };
-        let ended = later.ended.iter().cloned();
+        let ended = later.ended.iter();
         let ended: Vec<_> = ended.filter(|it| !it.settled && !is_known(it)).collect();
         // Such an incarnation may have taken the address over, and its sandbox may run on: the next sweep judges anew.
         let has = |row: &RowContent, fact: &Fact| {

@@ -2,8 +2,8 @@
 //! are at work.
 //!
 //! Leases are read only while something waits for nodes, for one wait after a gap, so that later ends need not wait for
-//! it, and while a node has an end of a pod with a ResourceClaim that may outlast W: all in one list, since the resourceVersion of a Lease changes whenever its kubelet
-//! renews it.
+//! it, and while a node has an end of a pod with a ResourceClaim that may outlast W: all in one list, since the
+//! resourceVersion of a Lease changes whenever its kubelet renews it.
 
 use std::{
     collections::{BTreeSet, HashMap},

@@ -283,37 +283,23 @@ fn a_megabyte_of_ranges_is_read_in_no_time() {
 
 /// multus writes no entry for the result of an older version.
 #[rstest]
-#[case::none(r#"{"type":"x","ipam":{"type":"whereabouts"}}"#, false)]
-#[case::empty(r#"{"cniVersion":"","type":"x","ipam":{"type":"whereabouts"}}"#, false)]
-#[case::first(
-    r#"{"cniVersion":"0.1.0","type":"x","ipam":{"type":"whereabouts"}}"#,
-    false
-)]
-#[case::second(
-    r#"{"cniVersion":"0.2.0","type":"x","ipam":{"type":"whereabouts"}}"#,
-    false
-)]
-#[case::third(
-    r#"{"cniVersion":"0.3.0","type":"x","ipam":{"type":"whereabouts"}}"#,
-    true
-)]
-#[case::present(
-    r#"{"cniVersion":"1.1.0","type":"x","ipam":{"type":"whereabouts"}}"#,
-    true
-)]
-#[case::no_text(r#"{"cniVersion":1,"type":"x","ipam":{"type":"whereabouts"}}"#, false)]
-#[case::no_number(
-    r#"{"cniVersion":"one","type":"x","ipam":{"type":"whereabouts"}}"#,
-    false
-)]
-#[case::of_the_list(
-    r#"{"cniVersion":"0.4.0","name":"l","plugins":[{"type":"x","ipam":{"type":"whereabouts"}}]}"#,
-    true
-)]
-#[case::of_the_plugin_alone(
-    r#"{"name":"l","plugins":[{"cniVersion":"0.4.0","type":"x","ipam":{"type":"whereabouts"}}]}"#,
-    false
-)]
-fn interfaces_are_reported_since_a_version(#[case] config: &str, #[case] reported: bool) {
-    assert_eq!(parse(config, "net").unwrap()[0].reported, reported);
+#[case::none("", false)]
+#[case::empty(r#""cniVersion":"","#, false)]
+#[case::first(r#""cniVersion":"0.1.0","#, false)]
+#[case::second(r#""cniVersion":"0.2.0","#, false)]
+#[case::third(r#""cniVersion":"0.3.0","#, true)]
+#[case::present(r#""cniVersion":"1.1.0","#, true)]
+#[case::no_text(r#""cniVersion":1,"#, false)]
+#[case::no_number(r#""cniVersion":"one","#, false)]
+fn interfaces_are_reported_since_a_version(#[case] version: &str, #[case] reported: bool) {
+    let plugin = |version| format!(r#"{{{version}"type":"x","ipam":{{"type":"whereabouts"}}}}"#);
+    let is_reported = |config: &str| parse(config, "net").unwrap()[0].reported;
+    assert_eq!(is_reported(&plugin(version)), reported);
+    // That of a list counts, and not that of its plugin.
+    let list = |of_list, of_plugin| {
+        let plugin = plugin(of_plugin);
+        format!(r#"{{{of_list}"name":"l","plugins":[{plugin}]}}"#)
+    };
+    assert_eq!(is_reported(&list(version, "")), reported);
+    assert!(!is_reported(&list("", version)));
 }
