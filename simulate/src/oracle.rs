@@ -216,13 +216,14 @@ impl World {
         }
         let of_no_claim = self.rows_of_no_claim().into_iter();
         found.extend(of_no_claim.map(|row| Violation(format!("left at the end: row {row}"))));
+        let pools = self.all_rows();
         for reserved in self.server.list(ORIP) {
             // However it is spelled: an audit reads names as ipgc does.
             let owner = reserved["spec"]["podref"].as_str().unwrap_or_default();
             let pod = owner.rsplit('/').next().unwrap_or_default();
-            let has_row = |pool: &Value| rows(pool).values().any(|row| row["podref"] == owner);
+            let mut rows = pools.values().flat_map(|rows| rows.values());
             let is_needed = self.server.get("pods", NS, pod).is_some()
-                || self.server.list("ippools").iter().any(has_row);
+                || rows.any(|row| row["podref"] == owner);
             if owner == "ipgc.dev/releasing" || !is_needed && !are_forbidden {
                 let name = reserved["metadata"]["name"].as_str().unwrap_or_default();
                 found.push(Violation(format!("left at the end: {name} of {owner}")));

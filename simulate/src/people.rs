@@ -11,7 +11,7 @@ use crate::{
     cni::{Del, ORIP},
     resource_claims::claim_of,
     story::{Deed, Story},
-    world::{Machine, NS, Pod, Sandbox, World, rows},
+    world::{Machine, NS, Pod, Sandbox, World},
 };
 
 /// No restoration of etcd loses fewer writes.
@@ -353,18 +353,15 @@ impl World {
 
     /// The rows of sandboxes that are not there any more give their addresses to others: whereabouts' decision.
     pub(crate) fn lose_rows(&self) {
-        let now = self.now();
+        let (now, pools) = (self.now(), self.all_rows());
         let mut state = self.state();
         for sandbox in &mut state.sandboxes {
             let claim = claim_of(sandbox.uid);
             for address in sandbox.addresses.iter_mut().filter(|it| it.until.is_none()) {
-                let pool = self
-                    .server
-                    .get("ippools", NS, &address.pool)
-                    .unwrap_or_default();
+                let row = pools.get(&address.pool).and_then(|it| it.get(&address.key));
                 let of = &self.nets[address.net];
                 let id = if of.of_claims { &claim } else { &sandbox.id };
-                if pool["spec"]["allocations"][&address.key]["id"] != id.as_str() {
+                if row.is_none_or(|row| row["id"] != id.as_str()) {
                     address.until = Some(now);
                 }
             }
@@ -457,6 +454,7 @@ impl World {
                 pod["status"]["phase"] == "Succeeded" || pod["status"]["phase"] == "Failed";
             !is_over && status.is_some_and(|status| status.contains(&format!("\"{ip}\"")))
         };
+        let pools = self.all_rows();
         for reserved in self.server.list(ORIP) {
             let name = reserved["metadata"]["name"].as_str().unwrap_or_default();
             let owner = reserved["spec"]["podref"].as_str().unwrap_or_default();
@@ -468,10 +466,9 @@ impl World {
                 };
                 is_needed |= reports(owner, ip);
                 for (pool, range) in self.places(number) {
-                    let pool = self.server.get("ippools", NS, &pool).unwrap_or_default();
                     let range = Range::parse(range);
                     let address = |key: &str| range?.address_at(Offset::parse(key)?);
-                    let rows = rows(&pool).into_iter();
+                    let rows = pools.get(&pool).into_iter().flatten();
                     let rows = rows.filter(|(key, _)| address(key) == Some(ip));
                     owners.extend(rows.map(|(_, row)| row["podref"].clone()));
                 }

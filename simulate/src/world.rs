@@ -371,6 +371,16 @@ impl World {
         }
     }
 
+    /// The rows of all pools, by the names of these.
+    pub(crate) fn all_rows(&self) -> BTreeMap<String, Map<String, Value>> {
+        let pools = self.server.list("ippools").into_iter();
+        let named = pools.map(|pool| {
+            let name = pool["metadata"]["name"].as_str().unwrap_or_default();
+            (name.to_owned(), rows(&pool))
+        });
+        named.collect()
+    }
+
     /// The node of a machine, if it is there.
     pub(crate) fn node(&self, name: &str) -> Option<Value> {
         self.server.get("nodes", "", name)
