@@ -275,6 +275,23 @@ async fn m4_06_a_slice_with_a_row_of_another_node_is_nobodys(
     }
 }
 
+/// Its name tells no node: its pod may have run on any, before the slice was this node's.
+#[tokio::test(start_paused = true)]
+async fn a_reservation_alone_in_a_slice_is_held_by_each_silent_node() {
+    let server = Server::new();
+    put_slices(&server, NS, &[("node-2", "10.8.2.0/24")]);
+    server.put(fixtures::pool(NS, "10.8.2.0/24").name("sliced-node-2-10.8.2.0-24"));
+    reserve(&server, "sliced-10.8.2.1", "web-0");
+    silent_node(&server, "node-1");
+    let _beat = live_node(&server, "node-2");
+    let bench = Bench::start(server).await;
+    seconds(7_200).await;
+    assert_eq!(bench.reservations(), ["sliced-10.8.2.1"]);
+    taint(&bench, "node-1");
+    seconds(W + 600).await;
+    assert!(bench.reservations().is_empty());
+}
+
 #[tokio::test(start_paused = true)]
 async fn leases_are_read_only_while_something_waits() {
     let (bench, _beat) = stage(Config::default()).await;

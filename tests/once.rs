@@ -78,6 +78,27 @@ async fn where_all_is_well_it_ends_at_once() {
     assert_eq!(rows(&server, POOL), ["2"]);
 }
 
+/// As whereabouts before 0.5 wrote it.
+#[tokio::test(start_paused = true)]
+async fn a_reservation_that_names_no_pod_is_no_fault_where_a_row_has_its_address() {
+    let server = server();
+    put_pool(&server, &[(2, "alive")]);
+    run_pod(&server, "alive", 2);
+    server.edit(ORIP, NS, "10.0.0.2", |it| {
+        it["spec"] = json!({ "containerid": fixtures::sandbox(2) });
+    });
+    let short = Duration::from_secs(20);
+    let (with_row, _) = run(&server, Config::default(), short).await;
+    assert!(with_row.unwrap().is_clear());
+    server.edit("ippools", NS, POOL, |pool| {
+        pool["spec"]["allocations"] = json!({});
+    });
+    let (alone, _) = run(&server, Config::default(), short).await;
+    let alone = alone.unwrap();
+    assert!(!alone.is_clear());
+    says(&alone.to_string(), &["1 reservations cannot be read"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_may_not_go_in_time_is_left_and_said() {
     let server = leaked();

@@ -100,9 +100,10 @@ impl Batch {
         for release in releases {
             let podref = &release.content().podref;
             if let Some(work) = self.works.get_mut(podref) {
-                let is_completed = release.stale().cause == Cause::Completed;
-                let completed = is_completed.then(|| living(podref)).flatten();
-                work.note_attempt(release, networks, completed);
+                let cause = release.stale().cause;
+                let is_of_one = matches!(cause, Cause::Completed | Cause::Predecessor);
+                let incarnation = is_of_one.then(|| living(podref)).flatten();
+                work.note_attempt(release, networks, incarnation);
             }
         }
     }

@@ -318,7 +318,7 @@ impl Subject<'_> {
         // Later incarnations may have it too.
         let may_have = &scheduled[answering.unwrap_or(0)..];
         let watched = !may_have.is_empty() && may_have.iter().all(|end| end.watched);
-        let mut all = match (own, self.unseen(&scheduled, answering, unseen)) {
+        let mut all = match (own, self.unseen(&scheduled, answering.is_some(), unseen)) {
             (Some(own), Some(unseen)) => own.and(unseen),
             (Some(only), None) | (None, Some(only)) => only,
             (None, None) => self.of_unseen(unseen, self.unseen_wait()),
@@ -345,25 +345,18 @@ impl Subject<'_> {
     }
 
     /// The wait for incarnations that were never seen; none where there can be no such incarnation.
-    fn unseen(
-        &self,
-        scheduled: &[&Ended],
-        answering: Option<usize>,
-        since: Moment,
-    ) -> Option<Clearance> {
+    fn unseen(&self, scheduled: &[&Ended], is_seen: bool, since: Moment) -> Option<Clearance> {
         if !Self::may_return(scheduled) {
             return None;
         }
         let wait = self.unseen_wait();
-        let Some(answering) = answering else {
+        if !is_seen {
             return Some(self.of_unseen(since, wait));
-        };
+        }
         let before = scheduled.iter().filter_map(|end| end.listed_at).max();
-        // A pod that was born and killed in a gap took the row over, which changes its id.
-        let taken_over = !scheduled[answering].bore(self.row, self.policy.cooldown);
+        // A pod that was born and killed in a gap may have the address though the row is as it was (museum 1.30).
         let gap = scheduled.iter().filter_map(|end| end.gap_at).max();
-        let doubt = before.max(gap.filter(|_| taken_over))?;
-        let mut unseen = self.of_unseen(doubt, wait);
+        let mut unseen = self.of_unseen(before.max(gap)?, wait);
         // The answering incarnation was seen.
         unseen.grade = Grade::Witnessed;
         // A wait that is over does not lower the grade.

@@ -15,8 +15,8 @@ pub enum Fact {
     Completed(Box<str>),
     /// It runs, and reports all that it asked for, and not this address.
     RunsWithoutIt,
-    /// The pod is absent, or it does not report this address. Its row was older than the pod.
-    Predecessor,
+    /// The pod is absent, or it is this incarnation and does not report this address. Its row was older than the pod.
+    Predecessor(Box<str>),
     /// No fact allows the delete: a row of the same pod holds the address. A marked reservation is given back.
     Taken,
 }
@@ -27,8 +27,8 @@ impl Fact {
         match (cause, uid) {
             (Cause::Deleted, _) => Self::Absent,
             (Cause::Completed, Some(uid)) => Self::Completed(uid.into()),
-            (Cause::Predecessor, _) => Self::Predecessor,
-            (Cause::Completed | Cause::Leftover, _) => Self::RunsWithoutIt,
+            (Cause::Predecessor, Some(uid)) => Self::Predecessor(uid.into()),
+            (Cause::Completed | Cause::Predecessor | Cause::Leftover, _) => Self::RunsWithoutIt,
         }
     }
 
@@ -39,7 +39,7 @@ impl Fact {
 
     /// Whether the pod may take the reservation for its own at any moment, since it is there.
     pub fn is_of_living(&self) -> bool {
-        matches!(self, Self::RunsWithoutIt | Self::Predecessor)
+        matches!(self, Self::RunsWithoutIt | Self::Predecessor(_))
     }
 
     /// Whether it is true of a pod that was read like this, with regard to the reservation of
@@ -57,7 +57,9 @@ impl Fact {
             (Self::Taken, _) => false,
             (_, None) => return Err("its pod was not read".into()),
             (_, Some(Presence::Unknown(reason))) => return Err(reason.clone()),
-            (Self::Absent | Self::Completed(_) | Self::Predecessor, Some(Presence::Absent)) => true,
+            (Self::Absent | Self::Completed(_) | Self::Predecessor(_), Some(Presence::Absent)) => {
+                true
+            }
             (Self::Completed(uid), Some(Presence::Present(Some(pod)))) => {
                 pod.uid == *uid && pod.phase.is_terminal()
             }
@@ -66,8 +68,8 @@ impl Fact {
                     && scope.is_told_by(pod, address)
                     && !scope.is_reported_by(pod, address)
             }
-            (Self::Predecessor, Some(Presence::Present(Some(pod)))) => {
-                !scope.is_reported_by(pod, address)
+            (Self::Predecessor(uid), Some(Presence::Present(Some(pod)))) => {
+                pod.uid == *uid && !scope.is_reported_by(pod, address)
             }
             (_, Some(Presence::Absent | Presence::Present(_))) => false,
         })

@@ -205,12 +205,15 @@ pub fn judge(
 /// A row that its own pod does not need may hold the address of another pod. The row stays while that pod is there, and
 /// then waits as that pod's end demands.
 fn beside_others(subject: &Subject<'_>, verdict: Verdict) -> Verdict {
+    // A person may free a row that its pod does not use.
+    if matches!(verdict, Verdict::Stale(_) | Verdict::Held(Held::Unused))
+        && let Some(held) = in_use(subject.row, subject.facts.others, &subject.facts.scope)
+    {
+        return Verdict::Held(held);
+    }
     let Verdict::Stale(mut stale) = verdict else {
         return verdict;
     };
-    if let Some(held) = in_use(subject.row, subject.facts.others, &subject.facts.scope) {
-        return Verdict::Held(held);
-    }
     let born = subject.born();
     for other in others_of(subject.row, subject.facts.others, &subject.facts.scope) {
         // A pod that was born after that end was given the address by whereabouts, which had it back.

@@ -56,8 +56,8 @@ pub struct Removed {
     pub content: Arc<RowContent>,
     /// Why it had to go.
     pub stale: Stale,
-    /// The incarnation that was in a terminal phase, if that was why.
-    pub completed: Option<Box<str>>,
+    /// The incarnation that was in a terminal phase, or that the row was older than, if that was why.
+    pub incarnation: Option<Box<str>>,
     /// `namespace/name` of the definition that led to its pool.
     pub definition: Option<Box<str>>,
     /// The networks in which its reservation may be.
@@ -117,7 +117,7 @@ impl Work {
             })
         };
         self.removed.retain(|it| {
-            let fact = Fact::of(it.stale.cause, it.completed.as_deref());
+            let fact = Fact::of(it.stale.cause, it.incarnation.as_deref());
             !has(&it.content, &fact)
         });
         self.claimed.retain(|it| !has(&it.row, &it.fact));
@@ -144,7 +144,7 @@ impl Work {
         &mut self,
         release: &Release<'_>,
         networks: &Arc<Networks>,
-        completed: Option<Box<str>>,
+        incarnation: Option<Box<str>>,
     ) {
         let mut networks = Arc::clone(networks);
         for route in &self.routes {
@@ -156,7 +156,7 @@ impl Work {
             key: release.row().key().into(),
             content: Arc::new(release.content().clone()),
             stale: release.stale().clone(),
-            completed,
+            incarnation,
             definition: self.routes.first().map(|route| route.definition.clone()),
             networks,
             confirmed: false,

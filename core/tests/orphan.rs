@@ -252,6 +252,21 @@ fn one_of_nobody_or_of_an_exempted_owner_is_kept() {
     assert_eq!(verdict, Verdict::Unknown(Unknown::KeptOwner));
 }
 
+/// The next pod of the name may have accepted the reservation, and report nothing yet.
+#[test]
+fn that_a_row_was_older_than_its_pod_says_nothing_of_the_next_pod() {
+    let mut state = reporting(POD, "net1", "10.0.0.6");
+    state.status = Status::Missing;
+    let (uid, presence, known) = (state.uid.clone(), present(state), Known::default());
+    let check = |uid| {
+        let fact = Fact::of(Cause::Predecessor, uid);
+        fact.check(Some(&presence), ip("10.0.0.5"), &known.facts().scope)
+    };
+    assert_eq!(check(Some(&*uid)), Ok(true));
+    assert_eq!(check(Some("another")), Ok(false));
+    assert_eq!(check(None), Ok(false));
+}
+
 /// Multus reports nothing of the definition.
 #[test]
 fn a_pod_whose_status_may_lack_the_address_keeps_it() {

@@ -277,9 +277,9 @@ fn the_wait_for_a_pod_that_no_watch_showed_begins_with_the_proof_that_it_is_abse
 #[case::listed(Some(50), None, false, Grade::Witnessed, until(50 + W))]
 #[case::listed_and_seen_with_its_id(Some(50), None, true, Grade::Witnessed, until(50 + W))]
 #[case::gap(None, Some(300), false, Grade::Witnessed, until(300 + W))]
-#[case::gap_and_seen_with_its_id(None, Some(300), true, Grade::Settled, until(END + 2))]
+#[case::gap_and_seen_with_its_id(None, Some(300), true, Grade::Witnessed, until(300 + W))]
 #[case::both(Some(50), Some(300), false, Grade::Witnessed, until(300 + W))]
-#[case::both_and_seen_with_its_id(Some(150), Some(300), true, Grade::Witnessed, until(150 + W))]
+#[case::both_and_seen_with_its_id(Some(150), Some(300), true, Grade::Witnessed, until(300 + W))]
 fn a_list_and_a_gap_leave_doubts(
     #[case] listed: Option<u64>,
     #[case] gap: Option<u64>,

@@ -246,8 +246,10 @@ impl<'s> Assessor<'s> {
             }
             let place = reading.one().and_then(|(network, address)| {
                 let of = (reserved.namespace.as_str(), network);
-                let mut places = places.get(&of).into_iter().flatten().copied();
-                places.find(|place| place.pool.range.is_some_and(|it| it.contains(address)))
+                let places = places.get(&of).into_iter().flatten().copied();
+                // The name of a reservation tells no node.
+                let mut whole = places.filter(|place| place.slice.is_none());
+                whole.find(|place| place.pool.range.is_some_and(|it| it.contains(address)))
             });
             let mut it = self.orphan(reserved, reading, place);
             let of = &reserved.namespace;

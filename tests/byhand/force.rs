@@ -264,6 +264,23 @@ async fn a_row_that_its_pod_does_not_use_goes_at_once() {
     assert_eq!(rows(&server, POOL), ["2"]);
 }
 
+/// whereabouts gave the address away a second time.
+#[tokio::test(start_paused = true)]
+async fn a_row_that_its_pod_does_not_use_stays_where_another_pod_reports_the_address() {
+    let (server, _beat) = room(&[(2, "web-0"), (3, "web-0")]);
+    server.edit("ippools", NS, POOL, |pool| {
+        pool["spec"]["allocations"]["3"]["id"] = fixtures::sandbox(2).into();
+    });
+    server.put(reporting("web-0", 2).running());
+    let it = pick(&server, "10.0.0.3").await;
+    server.put(reporting("other", 3).running());
+    let says = "pod default/other reports the address";
+    let why = forced(&server, "10.0.0.3").await.unwrap_err();
+    assert!(why.ends_with(says), "{why}");
+    assert_kept(&free(&server, &it).await, says);
+    assert_eq!((rows(&server, POOL).len(), writes(&server)), (2, 0));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_reservation_that_a_person_exempted_stays() {
     let (server, _beat) = room(&[]);

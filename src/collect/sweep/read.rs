@@ -43,8 +43,8 @@ pub struct SweepRead<'l> {
     namespace: Option<&'l str>,
     found: BTreeMap<CaseKey, Work>,
     report: SweepReport,
-    /// Reservations that no pod reports, and whose they are, by namespace.
-    lone: HashMap<String, Vec<(PodRef, Box<Reservation>)>>,
+    /// Reservations that no pod reports, and whose they are if they tell, by namespace.
+    lone: HashMap<String, Vec<(Option<PodRef>, Box<Reservation>)>>,
     /// The owners of these, each with the rows seen later (index in `places`, address).
     owners: HashMap<PodRef, Vec<(usize, IpAddr)>>,
     /// Rows, with their pools, that may be left of an earlier sandbox of a pod that lives.
@@ -119,11 +119,9 @@ impl<'l> SweepRead<'l> {
             context.pulse.beat();
             self.report.reservations += page.len();
             for reservation in page.into_iter().filter(is_lone) {
-                let Ok(owner) = reservation.pod() else {
-                    self.report.reservations_unreadable += 1;
-                    continue;
-                };
-                self.owners.entry(owner.clone()).or_default();
+                let owner = reservation.pod().ok();
+                self.owners
+                    .extend(owner.clone().map(|owner| (owner, Vec::new())));
                 let namespace = reservation.namespace.clone();
                 let lone = self.lone.entry(namespace).or_default();
                 lone.push((owner, Box::new(reservation)));

@@ -46,7 +46,7 @@ impl Turn<'_> {
                 fact: if is_back {
                     Fact::Taken
                 } else {
-                    Fact::of(removed.stale.cause, removed.completed.as_deref())
+                    Fact::of(removed.stale.cause, removed.incarnation.as_deref())
                 },
                 networks: Arc::clone(&removed.networks),
                 row: Arc::clone(&removed.content),

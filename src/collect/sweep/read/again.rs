@@ -26,7 +26,7 @@ struct Orphan {
     network: Option<Box<str>>,
     address: IpAddr,
     reservation: Box<Reservation>,
-    owner: PodRef,
+    owner: Option<PodRef>,
 }
 
 impl SweepRead<'_> {
@@ -55,6 +55,10 @@ impl SweepRead<'_> {
             if !gives_back && found.has_row(namespace, network, address) {
                 continue;
             }
+            let Some(owner) = orphan.owner else {
+                self.report.reservations_unreadable += 1;
+                continue;
+            };
             self.report.orphans += 1;
             if found.exempts(namespace, address) && !orphan.reservation.is_claimed() {
                 continue;
@@ -63,7 +67,7 @@ impl SweepRead<'_> {
             self.context
                 .evidence()
                 .see_reservation_again(&orphan.reservation, now);
-            let key = (orphan.pool, orphan.owner);
+            let key = (orphan.pool, owner);
             let orphans = &mut self.found.entry(key).or_default().orphans;
             orphans.insert(orphan.reservation.name);
         }
@@ -74,8 +78,10 @@ impl SweepRead<'_> {
     /// Whether the sweep saw a row of the same pod for this reservation. A pool that was a slice is not known as one,
     /// so slices of the network count too.
     fn saw_row_of(&self, orphan: &Orphan) -> bool {
-        let rows = self.owners.get(&orphan.owner).into_iter().flatten();
-        let mut rows = rows.filter(|(_, address)| *address == orphan.address);
+        let rows = orphan.owner.iter().filter_map(|it| self.owners.get(it));
+        let mut rows = rows
+            .flatten()
+            .filter(|(_, address)| *address == orphan.address);
         rows.any(|(place, _)| {
             let place = &self.places[*place];
             let is_near = place.tally.key.namespace == orphan.pool.namespace;
@@ -84,9 +90,11 @@ impl SweepRead<'_> {
     }
 
     /// Whether a row of this pod has been seen since that the reservation of this name may belong to.
-    fn may_have_row(&self, owner: &PodRef, name: &str) -> bool {
-        let mut rows = self.owners.get(owner).into_iter().flatten();
-        rows.any(|(_, address)| may_reserve(name, *address))
+    fn may_have_row(&self, owner: Option<&PodRef>, name: &str) -> bool {
+        let rows = owner.and_then(|owner| self.owners.get(owner));
+        rows.into_iter()
+            .flatten()
+            .any(|(_, address)| may_reserve(name, *address))
     }
 
     /// The reservations without a row, each with the pool that its row would be in. Those that fit no pool share one
@@ -104,7 +112,7 @@ impl SweepRead<'_> {
                 let name = &reservation.name;
                 let (network, address) = match split(name, &known) {
                     Reading::One(network, address) => (network.map(Into::into), address),
-                    Reading::Ambiguous if self.may_have_row(&owner, name) => continue,
+                    Reading::Ambiguous if self.may_have_row(owner.as_ref(), name) => continue,
                     Reading::Ambiguous | Reading::None => {
                         self.report.reservations_unreadable += 1;
                         continue;
@@ -112,7 +120,9 @@ impl SweepRead<'_> {
                 };
                 let pool = places.iter().find(|place| {
                     let fits = place.range.is_some_and(|range| range.contains(address));
-                    fits && place.networks.contains(&network)
+                    // The name of a reservation tells no node.
+                    let is_slice = self.slices.contains_key(&place.tally.key);
+                    fits && !is_slice && place.networks.contains(&network)
                 });
                 let none = || PoolKey {
                     namespace: namespace.clone(),
