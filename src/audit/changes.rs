@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{
     assess::Assessor,
     filter::Filter,
-    order,
+    is_of_order, order,
     report::{Finding, Problem, Report},
     report_of,
 };
@@ -22,6 +22,8 @@ pub struct Audited {
     pub report: Report,
     /// The namespaces in which an object cannot be read, or the range of a pool.
     blind: BTreeSet<String>,
+    /// A definition cannot be read, so nobody knows which pods share an address.
+    lacks_definition: bool,
 }
 
 /// A change of one finding: a line of `ipgc watch`.
@@ -47,7 +49,11 @@ impl Audited {
         let mut blind = assessor.blind.clone();
         blind.extend(unreadable.map(str::to_owned));
         let report = report_of(&assessor, filter);
-        Self { report, blind }
+        Self {
+            report,
+            blind,
+            lacks_definition: snapshot.definitions.values().any(Result::is_err),
+        }
     }
 
     /// Adds the findings of the look before that an unreadable object may hide. Else an error would be told as `gone`.
@@ -64,6 +70,7 @@ impl Audited {
 
     fn may_hide(&self, finding: &Finding) -> bool {
         match &finding.namespace {
+            _ if self.lacks_definition && is_of_order(finding.problem) => true,
             // Of an address in use, any pool may have the row.
             Some(namespace) if finding.problem != Problem::InUseUnallocated => {
                 self.blind.contains(namespace)

@@ -12,7 +12,7 @@ use ipgc_core::{
     clearance::{Living, Other},
     definitions::{Networks, Scope, may_be_of, networks_of},
     evidence::Sandboxes,
-    id::IdTag,
+    id::{IdTag, is_uid},
     pod::PodState,
     podref::PodRef,
     pods::Live,
@@ -110,7 +110,8 @@ impl Index {
         let mut other = None;
         for row in pool.rows() {
             let podref = row.podref_text().unwrap_or_default();
-            if PodRef::is_valid(podref) {
+            // A row of a ResourceClaim is of no interface, as for a sweep.
+            if PodRef::is_valid(podref) && !row.id_text().is_some_and(is_uid) {
                 let interface = row.interface_text();
                 let count = self.counts.entry(podref.into()).or_default();
                 count.add(interface);

@@ -351,31 +351,32 @@ fn gone_slice(
     usages: &[PoolUsage],
 ) -> Finding {
     let of_slice = slice_pools(std::slice::from_ref(slice));
-    let mut all = assessor.index.pools.iter().zip(usages);
-    let found = all.find(|(place, _)| of_slice.contains_key(place.pool.key()));
-    let pool = found.map(|(place, _)| place);
-    let count = found.map_or(0, |(_, usage)| usage.split.rows());
+    let all = assessor.index.pools.iter().zip(usages);
+    let of_slice = all.filter(|(place, _)| of_slice.contains_key(place.pool.key()));
+    let (pools, counts): (Vec<_>, Vec<_>) = of_slice
+        .map(|(place, usage)| (place, usage.split.rows()))
+        .unzip();
+    let count: usize = counts.into_iter().sum();
     let Slice {
         name, node, range, ..
     } = slice;
     let mut detail = format!("{range} of NodeSlicePool {name} is of node {node}, which is gone");
     let mut command = None;
     // A name that two slices give a pool is no proof that it is this node's.
-    let is_proven = pool.is_none_or(|place| place.slice.as_deref() == Some(&**node));
+    let is_its = |place: &&Place| place.slice.as_deref() == Some(&**node);
+    // A pool that cannot be read may be the slice's.
+    let is_proven = pools.iter().all(is_its) && !assessor.blind.contains(&slice.namespace);
     if count > 0 {
         detail =
             format!("{detail}; its pool has {count} rows, and may be removed when they are gone");
     } else if is_proven {
-        command = match pool.map(|place| deletion(assessor.snapshot, place)) {
-            Some(delete) => delete
-                .zip(words::unassign(slice, index))
-                .map(|(delete, unassign)| format!("{delete} && {unassign}")),
-            None => words::unassign(slice, index),
-        };
+        let deletions = pools.iter().map(|place| deletion(assessor.snapshot, place));
+        let all: Option<Vec<_>> = deletions.chain([words::unassign(slice, index)]).collect();
+        command = all.map(|all| all.join(" && "));
     }
     let mut finding = Finding::new(Problem::SliceOfGoneNode, detail);
     finding.namespace = Some(slice.namespace.clone());
-    finding.pool = pool.map(|place| place.pool.key().name.clone());
+    finding.pool = pools.first().map(|place| place.pool.key().name.clone());
     finding.nodes = [node.clone()].into();
     finding.command = command;
     finding

@@ -206,6 +206,12 @@ fn of_a_node_is_told_what_it_holds_and_what_fencing_it_frees() {
     let of_lone = told.split("10.0.0.9 reserved").nth(1).unwrap();
     let says = "changes       sooner if they run no sandboxes and you say so\n";
     assert_says(of_lone, says);
+    // An annotation that does not count yet is no reason to think that another would not.
+    let ahead = "2999-01-01T00:00:00Z";
+    server.edit("nodes", "", "n2", |node| {
+        node["metadata"]["annotations"]["ipgc.dev/no-sandboxes"] = ahead.into();
+    });
+    assert_eq!(ask(&server, "node/n2").unwrap().fencing_frees, Some(3));
     // Another silent node holds what nobody saw, too.
     server.put(fixtures::node("n3", false));
     assert_eq!(ask(&server, "node/n2").unwrap().fencing_frees, Some(1));

@@ -101,6 +101,12 @@ async fn rows_of_three_interfaces_are_held_by_a_node_at_work() {
         // That it runs no sandboxes would not count.
         assert_eq!(finding.command, None);
     }
+    // A row of a ResourceClaim is of no interface.
+    server.edit("ippools", NS, POOL, |pool| {
+        pool["spec"]["allocations"]["4"]["id"] = "0b4d9d3c-8a31-4b2b-9a52-3f0e2d6c1a11".into();
+    });
+    let two = report(&server).await;
+    assert_eq!((two.totals.split.unfenced, two.totals.split.stale), (0, 2));
 }
 
 #[tokio::test]

@@ -137,6 +137,12 @@ async fn a_slice_of_a_node_that_is_gone_is_told_with_what_removes_it() {
              '[{\"op\":\"test\",\"path\":\"/status/allocations/1/nodeName\",\"value\":\"n2\"},\
              {\"op\":\"replace\",\"path\":\"/status/allocations/1/nodeName\",\"value\":\"\"}]'",
     );
+    // The pool from before the definition had a network name.
+    server.put(fixtures::pool(NS, "10.0.1.0/24").name("n2-10.0.1.0-24"));
+    let both = report(&server).await.findings;
+    let both = both.last().unwrap().command.clone().unwrap();
+    assert_says(&both, "/ippools/n2-10.0.1.0-24 && kubectl -n default");
+    assert_says(&both, "/ippools/blue-n2-10.0.1.0-24 && echo");
     put_row_on(&server, "blue-n2-10.0.1.0-24", 1, "default/gone", "net1", 1);
     let report = report(&server).await;
     let slice = report.findings.last().unwrap();

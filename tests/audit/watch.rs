@@ -358,6 +358,31 @@ async fn what_an_object_hides_that_cannot_be_read_is_not_gone(
     .await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn that_two_pods_share_an_address_is_not_gone_while_their_definition_cannot_be_read() {
+    let server = pair();
+    server.put(pod("twin", 1));
+    during(&server, Filter::default(), Output::Json, async |told, _| {
+        let twice = |it: &String| it.contains("in-use-twice");
+        assert!(told.changes().iter().any(twice));
+        let set = |config: &str| {
+            server.edit("network-attachment-definitions", NS, "net", |it| {
+                it["spec"]["config"] = config.into();
+            });
+        };
+        let definition = server.get("network-attachment-definitions", NS, "net");
+        set("{");
+        let blind = told.next().await;
+        assert!(!blind.iter().any(twice), "{blind:?}");
+        set(definition.unwrap()["spec"]["config"].as_str().unwrap());
+        server.delete("pods", NS, "twin").unwrap();
+        let is_gone = |it: &String| it.starts_with("gone") && twice(it);
+        let mended = told.next().await;
+        assert!(mended.iter().any(is_gone), "{mended:?}");
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn the_end_of_its_reader_is_its_end_without_a_word() {
     let (server, mut complaints) = (pair(), Text::default());

@@ -285,6 +285,8 @@ impl Assessor<'_> {
         let state = NodeState {
             ready: false,
             declared_empty: true,
+            // An annotation that the node has already may be of before.
+            declaration: None,
             ..self.snapshot.nodes.get(name).cloned().unwrap_or_default()
         };
         then.nodes.apply(name, state, NOW);
