@@ -228,9 +228,6 @@ fn short_wait<B>(response: &Response<B>) -> Option<Duration> {
 }
 
 /// Awaits one request under [`DEADLINE`].
-///
-/// # Errors
-/// As [`CallError`] says.
 pub async fn call<T>(
     request: impl Future<Output = Result<T, kube::Error>>,
 ) -> Result<T, CallError> {
@@ -238,9 +235,6 @@ pub async fn call<T>(
 }
 
 /// Awaits one write of a pool under a shorter deadline.
-///
-/// # Errors
-/// As [`CallError`] says.
 pub async fn write<T>(
     request: impl Future<Output = Result<T, kube::Error>>,
 ) -> Result<T, CallError> {
@@ -272,9 +266,6 @@ pub async fn with_permit<T>(
 }
 
 /// Sends one request, and reads the text of the answer: a read under [`DEADLINE`], a write as [`write`] does.
-///
-/// # Errors
-/// As [`CallError`] says.
 pub async fn text(client: &Client, request: Request<Vec<u8>>) -> Result<String, CallError> {
     let deadline = if *request.method() == Method::GET {
         DEADLINE
@@ -285,9 +276,6 @@ pub async fn text(client: &Client, request: Request<Vec<u8>>) -> Result<String, 
 }
 
 /// Reads the text of a page of the objects below this path.
-///
-/// # Errors
-/// As [`CallError`] says.
 pub async fn list(client: &Client, path: &str, params: &ListParams) -> Result<String, CallError> {
     let request = kube::core::Request::new(path).list(params);
     text(client, request.map_err(kube::Error::BuildRequest)?).await

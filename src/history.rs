@@ -87,10 +87,7 @@ impl History {
     }
 
     /// Reads all pages of a list, of all namespaces or of one, and gives its objects to `each`. `begin` makes the
-    /// request for a page.
-    ///
-    /// # Errors
-    /// When a page cannot be read. Some objects may have been given by then.
+    /// request for a page. An error may come after some objects were given.
     pub async fn read<K: Resource<DynamicType = ()>, T: DeserializeOwned + Clone>(
         &self,
         client: &Client,
@@ -108,10 +105,8 @@ impl History {
     }
 
     /// Reads the pages of a list from the first one on, as long as `each` says so, which is told how many are left. Whether
-    /// all were read: all pages of one list are one revision, so what was in none of them did not exist then.
-    ///
-    /// # Errors
-    /// When a page cannot be read, or `each` cannot read it. Some pages may have been given by then.
+    /// all were read: all pages of one list are one revision, so what was in none of them did not exist then. An
+    /// error, also one of `each`, may come after some pages were given.
     pub async fn pages<K: Resource<DynamicType = ()>, P: DeserializeOwned + Page>(
         &self,
         client: &Client,

@@ -311,10 +311,7 @@ impl<'s> Assessor<'s> {
     }
 
     /// Judges a row by the word of a person that nobody answers on its address, and by a proof. The snapshot has to be read
-    /// after the row was observed.
-    ///
-    /// # Errors
-    /// Why the row stays.
+    /// after the row was observed. An error says why the row stays.
     pub fn force<'p>(&self, proof: &Proof<'p>, row: &'p Row) -> Result<Release<'p>, Verdict> {
         let observed = proof.observed();
         let content = row.content().ok();

@@ -50,9 +50,6 @@ impl Page for Table {
 
 impl Table {
     /// The names: the cells of the column that the API marks as the one that names the object.
-    ///
-    /// # Errors
-    /// When there is no such column, or a cell of it is none.
     pub fn names(&self) -> Result<impl Iterator<Item = Result<&str, CallError>>, CallError> {
         let mut columns = self.column_definitions.iter().flatten();
         let column = columns.position(|column| column["format"] == "name");

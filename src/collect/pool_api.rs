@@ -61,9 +61,6 @@ pub struct PoolPage {
 impl Context {
     /// As [`observe`](Self::observe), but few pools are read at a time. Returns how long the read itself took. A read that
     /// hangs gives its permit back after five seconds.
-    ///
-    /// # Errors
-    /// As [`CallError`] says.
     pub async fn observe_with_permit(
         &self,
         key: &PoolKey,
@@ -76,9 +73,6 @@ impl Context {
     }
 
     /// Reads the rows of these pods, and rows of nobody, in one quorum read; `None` if there is no such pool.
-    ///
-    /// # Errors
-    /// As [`CallError`] says.
     pub async fn observe(
         &self,
         key: &PoolKey,
@@ -108,9 +102,6 @@ impl Context {
 
     /// Reads one page of all pools, or of those in `namespace`, in a quorum read. Of the rows only
     /// those are kept that are `wanted`. A pool that cannot be read is an error of its own.
-    ///
-    /// # Errors
-    /// As [`CallError`] says, when the page cannot be read.
     pub async fn pool_page(
         &self,
         namespace: Option<&str>,
@@ -138,9 +129,6 @@ impl Context {
     }
 
     /// The names of all pools in `namespace`, in a quorum read.
-    ///
-    /// # Errors
-    /// When a page cannot be read.
     pub async fn pool_names(&self, namespace: &str) -> Result<Vec<String>, CallError> {
         let mut names = Vec::new();
         let first = ListParams::default().limit(PAGE_OF_NAMES);
@@ -158,9 +146,6 @@ impl Context {
 
     /// The slices of nodes, of all NodeSlicePools or of those in `namespace`. One that cannot be read is left out, which
     /// is safe: more nodes may block the rows in its pools.
-    ///
-    /// # Errors
-    /// When a page cannot be read.
     pub async fn slices(&self, namespace: Option<&str>) -> Result<Vec<Slice>, CallError> {
         let mut slices = Vec::new();
         let add = |pool: DeserializeGuard<NodeSlicePool>| match pool.0 {
@@ -182,9 +167,6 @@ impl Context {
     }
 
     /// Sends one patch. The answer is metadata only: a full pool would be a megabyte.
-    ///
-    /// # Errors
-    /// When the server did not say that it was done.
     pub async fn free(&self, key: &PoolKey, patch: &FreePatch<'_>) -> Result<(), CallError> {
         let api: Api<IpPool> = Api::namespaced(self.client.clone(), &key.namespace);
         let patch = Patch::<()>::Json(patch.to_json_patch());

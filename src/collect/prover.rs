@@ -61,9 +61,6 @@ impl Context {
     }
 
     /// The ResourceClaims of all namespaces, read from now on.
-    ///
-    /// # Errors
-    /// When a page cannot be read.
     pub async fn resource_claims(&self) -> KnownResourceClaims {
         let mut claims = ResourceClaims::default();
         let mut is_whole = true;
@@ -191,9 +188,6 @@ impl Context {
 
     /// Nodes, read from now on: what they are counts only if they still are. Many are listed. With `all` of them those come
     /// too that have another name.
-    ///
-    /// # Errors
-    /// When one of them cannot be read.
     pub async fn read_nodes(
         &self,
         names: &BTreeSet<Box<str>>,

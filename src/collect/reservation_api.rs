@@ -36,9 +36,6 @@ pub fn is_absent(error: &CallError, name: &str) -> bool {
 impl Context {
     /// Reservations by their names: a few one by one, more from a list of the namespace. Those that
     /// are not there, or cannot be read, are not among them.
-    ///
-    /// # Errors
-    /// When the server does not say.
     pub async fn reservations_named(
         &self,
         namespace: &str,
@@ -67,9 +64,6 @@ impl Context {
     }
 
     /// A reservation by its name; `None` where there is none that can be read.
-    ///
-    /// # Errors
-    /// When the server does not say.
     pub async fn reservation(
         &self,
         namespace: &str,
@@ -84,10 +78,7 @@ impl Context {
     }
 
     /// Lists all reservations, or those in `namespace`, and gives each page of them to `each`. Those that cannot be read
-    /// are left out.
-    ///
-    /// # Errors
-    /// When a page cannot be read. Some may have been given by then.
+    /// are left out. An error may come after some pages were given.
     pub async fn each_page_of_reservations(
         &self,
         namespace: Option<&str>,
@@ -107,9 +98,6 @@ impl Context {
     }
 
     /// Sends a JSON Patch. The reservation as it is then, if it can still be read.
-    ///
-    /// # Errors
-    /// When the server did not say that it was done.
     pub async fn patch_reservation(
         &self,
         reservation: &Reservation,
@@ -123,9 +111,6 @@ impl Context {
     }
 
     /// Deletes it, if it is still the one that was read.
-    ///
-    /// # Errors
-    /// When the server did not say that it was done.
     pub async fn delete_reservation(&self, reservation: &Reservation) -> Result<(), CallError> {
         let params = DeleteParams {
             preconditions: Some(Preconditions {

@@ -58,9 +58,6 @@ impl RowsAgain {
 
 /// Reads all pools, or those in `namespace`, for rows of these addresses and of the podrefs that
 /// `wanted` asks for.
-///
-/// # Errors
-/// When a page cannot be read.
 pub async fn read_rows_again(
     context: &Context,
     namespace: Option<&str>,

@@ -184,10 +184,8 @@ impl Context {
     }
 }
 
-/// The reservations of the rows, looked up by every name that they may have. What is found is as it was then.
-///
-/// # Errors
-/// They cannot be read: what becomes of the deletions.
+/// The reservations of the rows, looked up by every name that they may have. What is found is as it was then. An
+/// error, if they cannot be read, is what becomes of the deletions.
 async fn find<'r>(
     context: &Context,
     namespace: &str,
