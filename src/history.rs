@@ -30,7 +30,6 @@ type OnBack = Box<dyn Fn(&str) + Send + Sync>;
 /// A request, or why it cannot be made.
 pub type Built = Result<http::Request<Vec<u8>>, request::Error>;
 
-/// A page of a list.
 pub trait Page {
     /// Its version, and what follows it.
     fn metadata(&self) -> &ListMeta;

@@ -38,15 +38,12 @@ use crate::snapshot::{Kind, NOW, Snapshot, Source, Unreadable};
 
 /// A snapshot that is ready to be judged.
 pub struct Assessor<'s> {
-    /// The snapshot.
     pub snapshot: &'s Snapshot,
-    /// The facts about all rows.
     pub index: Index,
     /// The definitions, unless none were read.
     pub definitions: Option<Definitions<'s>>,
     /// The ResourceClaims. An audit does not read them.
     pub claims: KnownResourceClaims,
-    /// The waits.
     pub policy: &'s Policy,
     pub(super) nodes: Nodes,
     pub(super) longest_grace: Duration,
@@ -222,7 +219,6 @@ impl<'s> Assessor<'s> {
             .created
     }
 
-    /// The reservations without a row.
     pub fn orphans(&self) -> Vec<Judged<'_>> {
         let mut known = KnownNetworks::default();
         known.add_definitions(&self.snapshot.definitions);

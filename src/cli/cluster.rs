@@ -40,7 +40,6 @@ impl Args {
         Ok((client(config)?, client(watching)?))
     }
 
-    /// One client for requests.
     pub async fn client(&self) -> Result<Client, String> {
         client(self.config().await?)
     }

@@ -43,9 +43,7 @@ pub struct Live {
 
 /// A snapshot, and how to look again at what it is of.
 pub struct Read {
-    /// The snapshot.
     pub snapshot: Snapshot,
-    /// The cluster.
     pub cluster: Option<(Client, Scan)>,
 }
 
@@ -61,7 +59,6 @@ impl Live {
         Ok((client, scan))
     }
 
-    /// Reads the cluster.
     pub async fn read(&self, selector: Option<Selector>) -> Result<Read, String> {
         let (client, scan) = self.scan(selector).await?;
         let snapshot = live::read(&client, &scan).await;
@@ -93,7 +90,6 @@ impl Read {
 }
 
 impl Args {
-    /// Reads it.
     pub async fn read(&self, selector: Option<Selector>) -> Result<Read, String> {
         if self.files.is_empty() {
             return self.live.read(selector).await;

@@ -50,7 +50,6 @@ pub struct Interest {
 
 /// The client, evidence and settings of a run.
 pub struct Context {
-    /// The settings.
     pub config: Config,
     /// Sends all requests but watches and access reviews.
     pub client: Client,
@@ -86,7 +85,6 @@ pub struct Context {
     pub interest: watch::Sender<Interest>,
     /// The messages about pools that were told, by a hash of uid and key, and when: of two with one hash, the second is not told.
     pub told: Mutex<HashMap<u64, Moment>>,
-    /// The present.
     pub clock: Clock,
     /// Where the sweep shows that it gets on.
     pub pulse: Arc<Pulse>,
@@ -99,9 +97,7 @@ pub struct Context {
     pub outlook: watch::Sender<Outlook>,
     /// Told what each sweep found.
     pub sweeps: watch::Sender<Arc<SweepReport>>,
-    /// Tells others.
     pub events: Events,
-    /// Counts.
     pub counters: Arc<Counters>,
 }
 

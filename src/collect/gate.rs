@@ -37,7 +37,6 @@ pub struct Gate {
     refusals: Mutex<Refusals>,
 }
 
-/// The refusals of the server.
 #[derive(Default)]
 struct Refusals {
     /// Of objects that we may change.
@@ -49,9 +48,7 @@ struct Refusals {
 /// The request that was refused. A read does not tell whether writing is allowed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Something was to be read.
     Read,
-    /// Something was to be changed.
     Write,
 }
 

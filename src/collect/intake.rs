@@ -121,7 +121,6 @@ pub struct NodeSink {
 }
 
 impl NodeSink {
-    /// Puts nodes into the evidence.
     pub fn new(context: Arc<Context>) -> Self {
         Self {
             context,
@@ -186,7 +185,6 @@ pub struct NadSink {
 }
 
 impl NadSink {
-    /// Puts definitions into this evidence.
     pub fn new(evidence: Shared<Evidence>) -> Self {
         Self {
             evidence,

@@ -36,7 +36,6 @@ const PAGE_OF_NAMES: u32 = 5_000;
 /// Most pools to a page.
 const LARGEST_PAGE: u32 = 500;
 
-/// The first page of all pools.
 pub fn first_page() -> ListParams {
     ListParams::default().limit(FIRST_PAGE)
 }
@@ -50,11 +49,9 @@ pub fn next_size(pools: usize, bytes: usize) -> u32 {
     size.clamp(1, LARGEST_PAGE)
 }
 
-/// One page of pools.
 pub struct PoolPage {
     /// Each pool, or the beginning of what is none.
     pub pools: Vec<Result<ObservedPool, (String, serde_json::Error)>>,
-    /// The parameters of the next page.
     pub next: Option<ListParams>,
 }
 

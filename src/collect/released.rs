@@ -10,9 +10,7 @@ use crate::calls::CallError;
 /// The results for the reservations of one pool.
 #[derive(Debug, Default)]
 pub struct Released {
-    /// Reservations deleted.
     pub deleted: usize,
-    /// Those that are left, by their podrefs.
     pub left: Vec<(PodRef, Left)>,
     /// Until when those wait that are claimed.
     pub until: Moment,

@@ -15,7 +15,6 @@ use tracing::warn;
 use super::{context::Context, pool_api::first_page};
 use crate::calls::CallError;
 
-/// The rows that were read again.
 #[derive(Debug, Default)]
 pub struct RowsAgain {
     /// Namespace, network and address of each row.
