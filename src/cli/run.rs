@@ -74,12 +74,7 @@ pub struct Args {
     breaker_fraction: f64,
 
     /// Only more than this many such addresses open the breaker
-    #[arg(
-        long,
-        env = "IPGC_BREAKER_MIN",
-        value_name = "NUMBER",
-        default_value_t = 50
-    )]
+    #[arg(long, env = "IPGC_BREAKER_MIN", value_name = "NUMBER", default_value_t = Limits::default().min)]
     breaker_min: usize,
 
     /// While the breaker is open, such addresses are freed after this time, or when their pool is acknowledged
@@ -110,12 +105,7 @@ pub struct Args {
     collect_empty_pools: bool,
 
     /// How often a pod is tried again after a failure
-    #[arg(
-        long,
-        env = "IPGC_MAX_RETRIES",
-        value_name = "NUMBER",
-        default_value_t = 5
-    )]
+    #[arg(long, env = "IPGC_MAX_RETRIES", value_name = "NUMBER", default_value_t = Config::default().max_retries)]
     max_retries: u32,
 
     /// How many pools are read at a time
@@ -123,25 +113,12 @@ pub struct Args {
     workers: u16,
 
     /// Free addresses only while holding the Lease ipgc; --leader-elect=false if there is one copy
-    #[arg(
-        long,
-        env = "IPGC_LEADER_ELECT",
-        value_name = "BOOL",
-        default_value_t = true,
-        num_args = 0..=1,
-        default_missing_value = "true",
-        require_equals = true,
-        action = clap::ArgAction::Set
-    )]
+    #[arg(long, env = "IPGC_LEADER_ELECT", value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
+    #[arg(num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     leader_elect: bool,
 
     /// Namespace of that Lease
-    #[arg(
-        long,
-        env = "IPGC_LEASE_NAMESPACE",
-        value_name = "NAMESPACE",
-        default_value = "ipgc-system"
-    )]
+    #[arg(long, env = "IPGC_LEASE_NAMESPACE", value_name = "NAMESPACE", default_value_t = "ipgc-system".to_owned())]
     lease_namespace: String,
 
     /// Where /livez, /readyz and /metrics are served: an address with a port, or none
@@ -149,22 +126,11 @@ pub struct Args {
     listen: Listen,
 
     /// Name of this process in the Lease and in the events that it sends
-    #[arg(
-        long,
-        env = "HOSTNAME",
-        value_name = "NAME",
-        default_value = "ipgc",
-        hide = true
-    )]
+    #[arg(long, env = "HOSTNAME", value_name = "NAME", default_value_t = Config::default().instance, hide = true)]
     instance: String,
 
     /// Format of the log; RUST_LOG filters it
-    #[arg(
-        long,
-        env = "IPGC_LOG_FORMAT",
-        value_name = "FORMAT",
-        default_value = "text"
-    )]
+    #[arg(long, env = "IPGC_LOG_FORMAT", value_name = "FORMAT", value_enum, default_value_t = log::Format::Text)]
     log_format: log::Format,
 }
 

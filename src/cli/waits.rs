@@ -42,13 +42,7 @@ pub struct Args {
     leftover_grace: Duration,
 
     /// Never touch rows of these owners: globs over namespace/name, separated by commas; may be repeated
-    #[arg(
-        long,
-        env = "IPGC_KEEP_PODREF",
-        value_name = "GLOB",
-        value_delimiter = ',',
-        value_parser = glob
-    )]
+    #[arg(long, env = "IPGC_KEEP_PODREF", value_name = "GLOB", value_delimiter = ',', value_parser = glob)]
     keep_podref: Vec<Glob>,
 }
 
