@@ -134,10 +134,7 @@ fn sweep(vitals: &Vitals, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let pools = report.map_or(&[][..], |report| &report.by_pool).iter();
     let pools: Vec<_> = pools.map(|pool| (pool.key.to_string(), pool)).collect();
     let pools = || pools.iter().map(|(name, pool)| (("pool", &**name), *pool));
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "a range of 2^53 addresses is as good as endless"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "2^53 addresses are endless")]
     let sizes = pools().filter_map(|(name, pool)| Some(([name], pool.size? as f64)));
     gauges(
         encoder,

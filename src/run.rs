@@ -115,10 +115,7 @@ impl Collector {
         Running { vitals, stop, task }
     }
 
-    #[expect(
-        clippy::too_many_lines,
-        reason = "one thing after the other, each said once"
-    )]
+    #[expect(clippy::too_many_lines, reason = "one thing after the other")]
     async fn run(self, stop: CancellationToken) -> Result<(), String> {
         let _done = Done(self.vitals.clone());
         let Self {

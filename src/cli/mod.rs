@@ -3,10 +3,7 @@
 //! A bad flag, configuration or file is one clear line and exit code 2; a run that failed is exit
 //! code 1, and so is an audit with findings. Each command has a module, and returns its exit code, or the line.
 
-#![allow(
-    clippy::doc_markdown,
-    reason = "the comments of arguments are help texts for people"
-)]
+#![allow(clippy::doc_markdown, reason = "comments of arguments are help texts")]
 
 mod audit;
 mod candidates;
