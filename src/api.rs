@@ -18,16 +18,9 @@ use serde_json::Value;
 
 /// An `IPPool`: one range of addresses, and the rows of the pods that hold addresses of it.
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize)]
-#[kube(
-    group = "whereabouts.cni.cncf.io",
-    version = "v1alpha1",
-    kind = "IPPool",
-    root = "IpPool",
-    plural = "ippools",
-    schema = "disabled",
-    namespaced,
-    no_spec
-)]
+#[kube(group = "whereabouts.cni.cncf.io", version = "v1alpha1")]
+#[kube(kind = "IPPool", root = "IpPool", plural = "ippools")]
+#[kube(schema = "disabled", namespaced, no_spec)]
 pub struct IpPoolBody {
     /// `spec`, unread.
     #[serde(default)]
@@ -36,16 +29,10 @@ pub struct IpPoolBody {
 
 /// An `OverlappingRangeIPReservation`: one address that is taken in every range that contains it. The address is its name.
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize)]
-#[kube(
-    group = "whereabouts.cni.cncf.io",
-    version = "v1alpha1",
-    kind = "OverlappingRangeIPReservation",
-    root = "Reservation",
-    plural = "overlappingrangeipreservations",
-    schema = "disabled",
-    namespaced,
-    no_spec
-)]
+#[kube(group = "whereabouts.cni.cncf.io", version = "v1alpha1")]
+#[kube(kind = "OverlappingRangeIPReservation", root = "Reservation")]
+#[kube(plural = "overlappingrangeipreservations")]
+#[kube(schema = "disabled", namespaced, no_spec)]
 pub struct ReservationBody {
     /// `spec`, unread.
     #[serde(default)]
@@ -54,15 +41,9 @@ pub struct ReservationBody {
 
 /// A `NodeSlicePool` (since whereabouts 0.9.0): one range, cut into slices of which each node gets one.
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize)]
-#[kube(
-    group = "whereabouts.cni.cncf.io",
-    version = "v1alpha1",
-    kind = "NodeSlicePool",
-    plural = "nodeslicepools",
-    schema = "disabled",
-    namespaced,
-    no_spec
-)]
+#[kube(group = "whereabouts.cni.cncf.io", version = "v1alpha1")]
+#[kube(kind = "NodeSlicePool", plural = "nodeslicepools")]
+#[kube(schema = "disabled", namespaced, no_spec)]
 pub struct NodeSlicePoolBody {
     /// The range and the size of a slice. It is not used, but what is none is no slice pool.
     pub spec: Option<NodeSlicePoolSpec>,
@@ -133,15 +114,10 @@ where
 
 /// A `NetworkAttachmentDefinition`: a network that pods can ask for beside the one of the cluster.
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize)]
-#[kube(
-    group = "k8s.cni.cncf.io",
-    version = "v1",
-    kind = "NetworkAttachmentDefinition",
-    plural = "network-attachment-definitions",
-    schema = "disabled",
-    namespaced,
-    no_spec
-)]
+#[kube(group = "k8s.cni.cncf.io", version = "v1")]
+#[kube(kind = "NetworkAttachmentDefinition")]
+#[kube(plural = "network-attachment-definitions")]
+#[kube(schema = "disabled", namespaced, no_spec)]
 pub struct NetworkAttachmentDefinitionBody {
     /// Absent when a CNI configuration file on the nodes has the name of the object.
     pub spec: Option<NetworkSpec>,
