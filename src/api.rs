@@ -139,22 +139,14 @@ impl NetworkAttachmentDefinition {
     }
 }
 
+macro_rules! crds {
+    ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("../crds/", $name)))),*] };
+}
+
 /// The CRDs as files: (name, text).
-pub const CRD_FILES: [(&str, &str); 4] = [
-    (
-        "whereabouts.cni.cncf.io_ippools.yaml",
-        include_str!("../crds/whereabouts.cni.cncf.io_ippools.yaml"),
-    ),
-    (
-        "whereabouts.cni.cncf.io_overlappingrangeipreservations.yaml",
-        include_str!("../crds/whereabouts.cni.cncf.io_overlappingrangeipreservations.yaml"),
-    ),
-    (
-        "whereabouts.cni.cncf.io_nodeslicepools.yaml",
-        include_str!("../crds/whereabouts.cni.cncf.io_nodeslicepools.yaml"),
-    ),
-    (
-        "k8s.cni.cncf.io_network-attachment-definitions.yaml",
-        include_str!("../crds/k8s.cni.cncf.io_network-attachment-definitions.yaml"),
-    ),
+pub const CRD_FILES: [(&str, &str); 4] = crds![
+    "whereabouts.cni.cncf.io_ippools.yaml",
+    "whereabouts.cni.cncf.io_overlappingrangeipreservations.yaml",
+    "whereabouts.cni.cncf.io_nodeslicepools.yaml",
+    "k8s.cni.cncf.io_network-attachment-definitions.yaml",
 ];
