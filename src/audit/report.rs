@@ -129,21 +129,9 @@ pub struct PartUsage {
 }
 
 /// The problem of a finding, worst first.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    Deserialize,
-    JsonSchema,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-)]
+#[derive(Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Problem {
     /// Two pods that live report one address of one network, or a row is held for a pod that is not its own.
     InUseTwice,
