@@ -58,16 +58,6 @@ impl LiveError {
     }
 }
 
-/// The kinds that every snapshot has, in the order in which they are read.
-const ORDER: [Kind; 6] = [
-    Kind::Reservation,
-    Kind::IpPool,
-    Kind::NodeSlicePool,
-    Kind::Pod,
-    Kind::Node,
-    Kind::Definition,
-];
-
 /// Reads all of it.
 ///
 /// # Errors
@@ -79,12 +69,11 @@ pub async fn read(client: &Client, scan: &Scan) -> Result<Snapshot, LiveError> {
         scan,
         gather: Gather::new(Source::Cluster, scan.selector.as_ref()),
     };
-    for kind in ORDER {
-        reader.read(kind).await?;
-    }
-    // Nobody is told to install a kind, or to grant a right, that only rows of IPAMClaims need.
-    if reader.gather.snapshot.has_ipam_claims() {
-        reader.read(Kind::IpamClaim).await?;
+    for kind in Kind::ALL {
+        // Nobody is told to install a kind, or to grant a right, that only rows of IPAMClaims need.
+        if kind != Kind::IpamClaim || reader.gather.snapshot.has_ipam_claims() {
+            reader.read(kind).await?;
+        }
     }
     let mut gather = reader.gather;
     if !scan.only_objects {

@@ -60,10 +60,11 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All kinds, in the order in which they have to be read: rows before pods.
+    /// All kinds, in the order in which they have to be read. It is a guard: reservations before rows, and rows before
+    /// pods. So what is made between two reads never looks orphaned.
     pub const ALL: [Self; 7] = [
-        Self::IpPool,
         Self::Reservation,
+        Self::IpPool,
         Self::NodeSlicePool,
         Self::Pod,
         Self::Node,

@@ -229,6 +229,9 @@ fn a_reservation_that_cannot_be_read_says_why(#[case] field: &str, #[case] says:
 fn an_object_that_is_there_twice_is_an_error() {
     let dump = dump_of(&shop(), &Kind::ALL).to_string();
     let error = File::new(format!("{dump}\n{dump}")).read().unwrap_err();
+    assert_says(&error, "OverlappingRangeIPReservation default/10.0.0.");
+    let pools = dump_of(&shop(), &[Kind::IpPool]);
+    let error = File::new(format!("{dump}\n{pools}")).read().unwrap_err();
     assert_says(&error, "IPPool default/10.0.0.0-24 is in the input twice");
     let slices = fixtures::node_slice_pool(NS, "s", RANGE, "/28", &[]);
     let dump = format!("{dump}{slices}");
