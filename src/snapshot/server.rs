@@ -5,6 +5,7 @@ use ipgc_core::{patch::Answer, text::excerpt};
 use kube::Client;
 use serde_json::Value;
 
+use super::Kind;
 use crate::calls::call;
 
 /// The oldest minor version whose kubelets stop the sandbox of a completed pod before they report its end.
@@ -14,34 +15,21 @@ const SKEW: u32 = 3;
 
 /// Groups with their versions.
 const GROUPS: [&str; 2] = ["whereabouts.cni.cncf.io/v1alpha1", "k8s.cni.cncf.io/v1"];
-/// Of which group which kinds are read, and the fields that ipgc reads of them; `*` is any key, or any item.
-const READ: [(&str, &str, &[&str]); 4] = [
+/// The kinds that are read, and the fields that ipgc reads of them; `*` is any key, or any item.
+const READ: [(Kind, &str); 4] = [
     (
-        GROUPS[0],
-        "IPPool",
-        &[
-            "spec.range",
-            "spec.allocations.*.id",
-            "spec.allocations.*.podref",
-            "spec.allocations.*.ifname",
-        ],
+        Kind::IpPool,
+        "spec.range spec.allocations.*.id spec.allocations.*.podref spec.allocations.*.ifname",
     ),
     (
-        GROUPS[0],
-        "OverlappingRangeIPReservation",
-        &["spec.podref", "spec.ifname", "spec.containerid"],
+        Kind::Reservation,
+        "spec.podref spec.ifname spec.containerid",
     ),
     (
-        GROUPS[0],
-        "NodeSlicePool",
-        &[
-            "spec.range",
-            "spec.sliceSize",
-            "status.allocations.*.nodeName",
-            "status.allocations.*.sliceRange",
-        ],
+        Kind::NodeSlicePool,
+        "spec.range spec.sliceSize status.allocations.*.nodeName status.allocations.*.sliceRange",
     ),
-    (GROUPS[1], "NetworkAttachmentDefinition", &["spec.config"]),
+    (Kind::Definition, "spec.config"),
 ];
 
 /// A sentence for each thing that is wrong.
@@ -92,8 +80,8 @@ async fn schemas(client: &Client) -> Vec<String> {
         };
         match call(client.request::<Value>(request)).await {
             Ok(served) => {
-                let read = READ.iter().filter(|(group, ..)| *group == version);
-                notes.extend(read.filter_map(|(_, kind, fields)| dropped(&served, kind, fields)));
+                let read = READ.iter().filter(|(kind, _)| kind.type_of().0 == version);
+                notes.extend(read.filter_map(|(kind, fields)| dropped(&served, *kind, fields)));
             }
             Err(error) if error.answer() == Answer::Gone => notes.push(format!(
                 "the API server does not know {version}: its CRDs are not installed"
@@ -107,12 +95,13 @@ async fn schemas(client: &Client) -> Vec<String> {
 }
 
 /// The sentence about a kind of these schemas.
-fn dropped(served: &Value, kind: &str, fields: &[&str]) -> Option<String> {
+fn dropped(served: &Value, kind: Kind, fields: &str) -> Option<String> {
+    let (_, kind) = kind.type_of();
     let schemas = served["components"]["schemas"].as_object()?;
     let is_it = |schema: &&Value| schema["x-kubernetes-group-version-kind"][0]["kind"] == kind;
     let schema = schemas.values().find(is_it)?;
-    let lost = fields.iter().filter(|field| !keeps(schema, field));
-    let lost: Vec<_> = lost.copied().collect();
+    let lost = fields.split(' ').filter(|field| !keeps(schema, field));
+    let lost: Vec<_> = lost.collect();
     (!lost.is_empty()).then(|| {
         format!(
             "the CRD of {kind} drops {}, which ipgc reads: compare it by ipgc crds | kubectl diff -f -",
@@ -184,12 +173,10 @@ mod tests {
     #[test]
     fn what_the_program_prints_keeps_all() {
         let served = served();
-        for (_, kind, fields) in READ {
-            assert!(
-                served["components"]["schemas"]
-                    .get(json!(kind).to_string())
-                    .is_some()
-            );
+        for (kind, fields) in READ {
+            let (_, name) = kind.type_of();
+            let schemas = &served["components"]["schemas"];
+            assert!(schemas.get(json!(name).to_string()).is_some());
             assert_eq!(dropped(&served, kind, fields), None);
         }
     }
@@ -214,10 +201,11 @@ mod tests {
         #[case] field: &str,
         #[case] words: &str,
     ) {
-        let (_, kind, fields) = READ[which];
+        let (kind, fields) = READ[which];
+        let (_, name) = kind.type_of();
         let mut served = served();
         let schemas = served["components"]["schemas"].as_object_mut().unwrap();
-        let schema = schemas.get_mut(&json!(kind).to_string()).unwrap();
+        let schema = schemas.get_mut(&json!(name).to_string()).unwrap();
         let place = schema.pointer_mut(place).unwrap().as_object_mut().unwrap();
         place.remove(field).unwrap();
         let note = dropped(&served, kind, fields).unwrap();
