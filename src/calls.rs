@@ -139,6 +139,16 @@ impl CallError {
     }
 }
 
+/// A client in front of `client`: `send` answers each request, through that client or by itself.
+pub fn via<F>(client: Client, send: impl Fn(Client, Request<Body>) -> F + Send + 'static) -> Client
+where
+    F: Future<Output = Result<Response<Body>, BoxError>> + Send + 'static,
+{
+    let namespace = client.default_namespace().to_owned();
+    let send = service_fn(move |request| send(client.clone(), request));
+    ClientBuilder::new(send, namespace).build()
+}
+
 /// A client that sends a GET or a PATCH again where the API server was too busy to begin with it, and asks for it again
 /// within seconds. A GET that failed is sent once more.
 ///
@@ -146,33 +156,27 @@ impl CallError {
 /// may have been done is not sent again, since the second answer would hide that. A DELETE must not begin long after its
 /// proof.
 pub fn patient(client: Client) -> Client {
-    let namespace = client.default_namespace().to_owned();
-    let send = service_fn(move |request: Request<Body>| {
-        let client = client.clone();
-        async move {
-            let mut may_fail = *request.method() == Method::GET;
-            let is_repeatable = may_fail || *request.method() == Method::PATCH;
-            let (parts, body) = request.into_parts();
-            for _ in 1..TRIES {
-                let Some(body) = body.try_clone().filter(|_| is_repeatable) else {
-                    break;
-                };
-                let answer = client.send(Request::from_parts(parts.clone(), body)).await;
-                let has_failed = has_failed(&answer);
-                let wait = match &answer {
-                    _ if has_failed && may_fail => Some(PAUSE),
-                    Ok(response) => short_wait(response),
-                    Err(_) => None,
-                };
-                let Some(wait) = wait else { return Ok(answer?) };
-                may_fail &= !has_failed;
-                sleep(wait).await;
-            }
-            let response = client.send(Request::from_parts(parts, body)).await?;
-            Ok::<_, BoxError>(response)
+    via(client, |client, request| async move {
+        let mut may_fail = *request.method() == Method::GET;
+        let is_repeatable = may_fail || *request.method() == Method::PATCH;
+        let (parts, body) = request.into_parts();
+        for _ in 1..TRIES {
+            let Some(body) = body.try_clone().filter(|_| is_repeatable) else {
+                break;
+            };
+            let answer = client.send(Request::from_parts(parts.clone(), body)).await;
+            let has_failed = has_failed(&answer);
+            let wait = match &answer {
+                _ if has_failed && may_fail => Some(PAUSE),
+                Ok(response) => short_wait(response),
+                Err(_) => None,
+            };
+            let Some(wait) = wait else { return Ok(answer?) };
+            may_fail &= !has_failed;
+            sleep(wait).await;
         }
-    });
-    ClientBuilder::new(send, namespace).build()
+        Ok(client.send(Request::from_parts(parts, body)).await?)
+    })
 }
 
 /// A client that sends a GET once more if the whole answer is not there after [`SLOW`]. The first answer counts, a failure
@@ -181,34 +185,29 @@ pub fn patient(client: Client) -> Client {
 /// Not for watches, which have no whole answer, and not for a person's network: where that is slow, the second answer
 /// would take half of it.
 pub fn asks_twice(client: Client) -> Client {
-    let namespace = client.default_namespace().to_owned();
-    let send = service_fn(move |request: Request<Body>| {
-        let client = client.clone();
-        async move {
-            if *request.method() != Method::GET {
-                return Ok::<_, BoxError>(client.send(request).await?);
-            }
-            let (parts, _) = request.into_parts();
-            let ask = async || {
-                let request = Request::from_parts(parts.clone(), Body::empty());
-                let (head, body) = client.send(request).await?.into_parts();
-                let body = body.collect_bytes().await?;
-                Ok(Response::from_parts(head, Body::from(body)))
-            };
-            let mut first = pin!(ask());
-            if let Ok(answer) = timeout(SLOW, first.as_mut()).await {
-                return Ok(answer?);
-            }
-            let second = pin!(ask());
-            let (answer, other) = select(first, second).await.factor_first();
-            let is_busy = |it: &Response<_>| it.status() == StatusCode::TOO_MANY_REQUESTS;
-            if has_failed(&answer) || answer.as_ref().is_ok_and(is_busy) {
-                return Ok(other.await?);
-            }
-            Ok(answer?)
+    via(client, |client, request| async move {
+        if *request.method() != Method::GET {
+            return Ok(client.send(request).await?);
         }
-    });
-    ClientBuilder::new(send, namespace).build()
+        let (parts, _) = request.into_parts();
+        let ask = async || {
+            let request = Request::from_parts(parts.clone(), Body::empty());
+            let (head, body) = client.send(request).await?.into_parts();
+            let body = body.collect_bytes().await?;
+            Ok(Response::from_parts(head, Body::from(body)))
+        };
+        let mut first = pin!(ask());
+        if let Ok(answer) = timeout(SLOW, first.as_mut()).await {
+            return Ok(answer?);
+        }
+        let second = pin!(ask());
+        let (answer, other) = select(first, second).await.factor_first();
+        let is_busy = |it: &Response<_>| it.status() == StatusCode::TOO_MANY_REQUESTS;
+        if has_failed(&answer) || answer.as_ref().is_ok_and(is_busy) {
+            return Ok(other.await?);
+        }
+        Ok(answer?)
+    })
 }
 
 /// Whether the API server could not do what was asked, or did not answer.

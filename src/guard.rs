@@ -4,14 +4,11 @@
 //! The guards go by the HTTP method alone, so that a mistake above is an error and not a write. Access reviews
 //! are refused too: they are POSTs. Decides nothing itself.
 
-use http::{Method, Request};
-use kube::{
-    Client,
-    client::{Body, ClientBuilder},
-};
-use tower::{BoxError, service_fn};
+use http::Method;
+use kube::Client;
+use tower::BoxError;
 
-use crate::leader::Leadership;
+use crate::{calls::via, leader::Leadership};
 
 /// A client that sends GET requests through `client` and answers all others itself, with a [`kube::Error::Service`].
 pub fn read_only(client: Client) -> Client {
@@ -26,9 +23,8 @@ pub fn while_leading(client: Client, leadership: Leadership) -> Client {
 
 /// Without a leadership nothing is ever written.
 fn guarded(client: Client, leadership: Option<Leadership>) -> Client {
-    let namespace = client.default_namespace().to_owned();
-    let send = service_fn(move |request: Request<Body>| {
-        let (client, leadership) = (client.clone(), leadership.clone());
+    via(client, move |client, request| {
+        let leadership = leadership.clone();
         async move {
             let why_not = match leadership {
                 _ if request.method() == Method::GET => None,
@@ -43,8 +39,7 @@ fn guarded(client: Client, leadership: Option<Leadership>) -> Client {
             }
             Ok(client.send(request).await?)
         }
-    });
-    ClientBuilder::new(send, namespace).build()
+    })
 }
 
 #[cfg(test)]
@@ -52,10 +47,12 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::fmt::Debug;
 
+    use http::Request;
     use k8s_openapi::api::core::v1::Pod;
     use kube::{
         Api,
         api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchParams},
+        client::Body,
     };
     use rstest::rstest;
     use serde_json::json;

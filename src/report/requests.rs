@@ -6,12 +6,10 @@
 use std::borrow::Cow;
 
 use http::{Method, Request};
-use kube::{
-    Client,
-    client::{Body, ClientBuilder},
-};
+use kube::Client;
 use prometheus_client::metrics::{counter::Counter, family::Family};
-use tower::{BoxError, service_fn};
+
+use crate::calls::via;
 
 /// The usual requests of ipgc: seeded, so that a rate is zero before it is anything else.
 const USUAL: [(&str, &[&str]); 9] = [
@@ -62,10 +60,9 @@ fn labels((verb, resource): (&'static str, &'static str), code: Cow<'static, str
 
 /// A client whose requests are counted. A watch counts when its answer begins.
 pub fn counted(client: Client, requests: &Requests) -> Client {
-    let namespace = client.default_namespace().to_owned();
     let requests = requests.clone();
-    let send = service_fn(move |request: Request<Body>| {
-        let (client, requests) = (client.clone(), requests.clone());
+    via(client, move |client, request| {
+        let requests = requests.clone();
         async move {
             // A request that its caller gives up is not answered either.
             let mut pending = Pending {
@@ -74,10 +71,9 @@ pub fn counted(client: Client, requests: &Requests) -> Client {
             };
             let response = client.send(request).await?;
             pending.labels[2].1 = response.status().as_u16().to_string().into();
-            Ok::<_, BoxError>(response)
+            Ok(response)
         }
-    });
-    ClientBuilder::new(send, namespace).build()
+    })
 }
 
 /// A request on its way, counted when it is dropped.
