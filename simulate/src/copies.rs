@@ -156,7 +156,7 @@ impl Copies {
 
 /// A sample without labels of a copy's metrics.
 fn sample(running: &Running, name: &str) -> u64 {
-    let text = ipgc::metrics::text(&running.vitals).unwrap_or_default();
+    let text = ipgc::metrics::text(&running.vitals);
     let mut lines = text.lines();
     let line = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.and_then(|value| value.parse().ok())
@@ -171,7 +171,7 @@ fn count(running: &Running, counts: &mut BTreeMap<String, u64>) {
             *counts.entry(format!("ipgc {name}")).or_default() += value;
         }
     }
-    let text = ipgc::metrics::text(&running.vitals).unwrap_or_default();
+    let text = ipgc::metrics::text(&running.vitals);
     let freed = text
         .lines()
         .filter(|line| line.starts_with("ipgc_freed_total{"));
