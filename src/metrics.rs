@@ -88,7 +88,7 @@ fn process(vitals: &Vitals, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result 
     let open = vitals.outlook.borrow().open;
     gauge(encoder, "queue_depth", help, Some(open))?;
     let help = "Live pods that can have rows";
-    let pods = lock(&vitals.evidence).pods.len();
+    let pods = lock(&vitals.evidence).pods.count_live();
     gauge(encoder, "pods_indexed", help, Some(pods))?;
     let leads = usize::from(vitals.is_leader());
     gauge(encoder, "leader", "1 where this process leads", Some(leads))?;

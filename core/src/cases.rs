@@ -175,13 +175,8 @@ impl Outcome {
 
 impl Cases {
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.by_key.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.by_key.is_empty()
     }
 
     /// Whether one is queued for its pool, or in flight.

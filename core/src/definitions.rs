@@ -96,19 +96,6 @@ pub struct Scope<'a> {
     pub definitions: &'a Definitions,
 }
 
-impl Default for Scope<'_> {
-    /// Nothing is known, so each report counts.
-    fn default() -> Self {
-        static NETWORKS: Networks = Networks::new();
-        static DEFINITIONS: Definitions = Definitions::new();
-        Self {
-            networks: &NETWORKS,
-            range: None,
-            definitions: &DEFINITIONS,
-        }
-    }
-}
-
 impl Scope<'_> {
     /// Whether the pod of a row reports its address, and may do so as one of this pool's network.
     pub fn is_reported_by(&self, pod: &PodState, address: IpAddr) -> bool {

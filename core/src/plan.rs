@@ -186,7 +186,7 @@ impl Planner {
     /// How much work is open.
     pub fn outlook(&self) -> Outlook {
         Outlook {
-            open: self.cases.len(),
+            open: self.cases.count(),
             at_work: self.cases.at_work(),
             next: self.cases.next_due(),
             waiting: self.cases.known(),
@@ -208,7 +208,7 @@ impl Planner {
         terms: &Terms<'_>,
         now: Moment,
     ) -> Vec<Effect> {
-        if self.cases.len() >= terms.capacity {
+        if self.cases.count() >= terms.capacity {
             let podref = ended.last.podref.clone();
             return vec![Effect::Sweep, Effect::LeftToSweep(Some(podref))];
         }
@@ -251,7 +251,7 @@ impl Planner {
     ) -> Vec<Effect> {
         evidence.sweeps += 1;
         for (key, mut work) in found {
-            if !self.cases.contains(&key) && self.cases.len() >= terms.capacity {
+            if !self.cases.contains(&key) && self.cases.count() >= terms.capacity {
                 return vec![Effect::LeftToSweep(None)];
             }
             if let Some((sweep, _)) = &mut work.siblings {

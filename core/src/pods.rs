@@ -435,13 +435,8 @@ impl PodIndex {
     }
 
     /// How many live pods can have rows.
-    pub fn len(&self) -> usize {
+    pub fn count_live(&self) -> usize {
         self.live.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// The list before which a pod may have left rows to a pod that is first seen now.

@@ -51,11 +51,6 @@ impl<K: Eq + Hash> BackOffs<K> {
     pub fn passed(&mut self, key: &K) {
         self.0.remove(key);
     }
-
-    /// Whether nothing backs off.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }
 
 /// Whether the reservations of one namespace may be claimed.

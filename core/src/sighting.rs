@@ -128,16 +128,6 @@ impl Sightings {
             !all.is_empty()
         });
     }
-
-    /// How many rows and reservations are remembered.
-    pub fn len(&self) -> usize {
-        self.0.values().map(BTreeMap::len).sum()
-    }
-
-    /// Whether none is.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }
 
 fn fingerprint(content: &impl Hash) -> u64 {

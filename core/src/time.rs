@@ -66,12 +66,6 @@ impl fmt::Debug for Moment {
     }
 }
 
-impl fmt::Display for Moment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "+{:.3}s", self.since_epoch().as_secs_f64())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 //! Faults of a verdict that no input may ever cause.
 
-use ipgc_core::{definitions::Scope, pods::PodIndex, pool::Glance};
+use ipgc_core::{pods::PodIndex, pool::Glance};
 
 use crate::common::prelude::*;
 
@@ -117,7 +117,7 @@ proptest! {
             sandbox: None,
             interface: None,
         };
-        let is_enough = pods.glance(&glance, Scope::default(), true, at(now));
+        let is_enough = pods.glance(&glance, ANY_SCOPE, true, at(now));
         let verdict = verdict(&pool, &present(state), &known, now);
         prop_assert!(!is_enough || verdict == Verdict::Held(Held::Reported), "{:?}", verdict);
     }

@@ -274,7 +274,7 @@ proptest! {
             let wait = stale.clearance.wait;
             prop_assert!(wait.is_timed(), "waits for a node at work");
             let moment = wait.until.unwrap();
-            prop_assert!(named.is_none_or(|named| moment <= named), "{:?} {}", named, moment);
+            prop_assert!(named.is_none_or(|named| moment <= named), "{:?} {:?}", named, moment);
             named = Some(moment);
             freed |= moment <= at(now);
         }

@@ -173,7 +173,7 @@ fn nor_is_the_sandbox_of_a_pod_with_added_interfaces() {
             sandbox: Some(&id),
             interface: Some("net1"),
         };
-        evidence.pods.glance(&row, Scope::default(), true, at(10));
+        evidence.pods.glance(&row, ANY_SCOPE, true, at(10));
     }
     let live = evidence.pods.live(POD).unwrap();
     assert!(live.sandboxes.had(tag(1), at(99)));

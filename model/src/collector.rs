@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use ipgc_core::{
     clearance::Facts,
-    definitions::Scope,
     fact::Fact,
     judge::Release,
     patch::FreePatch,
@@ -20,7 +19,7 @@ use serde_json::Value;
 use crate::{
     action::{Action, Move},
     doctored,
-    replica::{Observation, Replica, Seen, Turn},
+    replica::{ANY_SCOPE, Observation, Replica, Seen, Turn},
     scenario::{ADD_BUDGET, Assumption, Mutation, Scenario},
     world::{
         Address, INTERFACE, Name, OTHER, Reserved, Sandbox, Tick, WEB, World, Write, address,
@@ -156,7 +155,7 @@ impl World {
                         None => Presence::Absent,
                     };
                     let of = address(reserved.address).into();
-                    let found = Fact::Absent.check(Some(&presence), of, &Scope::default());
+                    let found = Fact::Absent.check(Some(&presence), of, &ANY_SCOPE);
                     let absent = found == Ok(true) && !accepted;
                     Turn::Reproved(reserved, name, absent)
                 }

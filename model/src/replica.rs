@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 
 use ipgc_core::{
-    definitions::{Definitions, Scope},
+    definitions::{Definitions, Networks, Scope},
     node::{NodeState, Nodes},
     pods::PodIndex,
     pool::{Glance, PoolKey},
@@ -18,6 +18,13 @@ use crate::{
         Address, INTERFACE, Machine, Name, Pod, Pool, Reserved, Tick, WEB, address, id_text,
         machine_name, moment, parsed_podref, podref,
     },
+};
+
+/// The one pool: nothing is known of it, so each report counts.
+pub const ANY_SCOPE: Scope<'static> = Scope {
+    networks: &Networks::new(),
+    range: None,
+    definitions: &Definitions::new(),
 };
 
 /// A replica.
@@ -198,8 +205,7 @@ impl Replica {
                 sandbox: Some(id.as_str()),
                 interface: Some(INTERFACE),
             };
-            let scope = Scope::default();
-            self.pods.glance(&seen, scope, self.fresh, moment(now));
+            self.pods.glance(&seen, ANY_SCOPE, self.fresh, moment(now));
         }
         let wait = moment(wait).since_epoch();
         self.pods.end_sweep(moment(now), wait);

@@ -107,10 +107,10 @@ mod tests {
     use testkit::fixtures::{PodBuilder, pod};
 
     use super::*;
-    use crate::definitions::{Scope, read};
+    use crate::definitions::read;
     use crate::pods::{
         PodIndex,
-        tests::{row, state, state_of},
+        tests::{ANY_SCOPE, row, state, state_of},
     };
 
     /// The definitions `d/a`, `d/wide` (both of the one network that has no name) and `d/named`.
@@ -152,7 +152,7 @@ mod tests {
         index.begin_sweep();
         for address in rows {
             let row = row("d/web-0", address.parse().ok());
-            index.glance(&row, Scope::default(), true, Moment::EPOCH);
+            index.glance(&row, ANY_SCOPE, true, Moment::EPOCH);
         }
         index.usage(&networks(), |_, _| true)
     }

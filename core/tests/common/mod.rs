@@ -31,6 +31,12 @@ pub const TWO_BEATS: u64 = 20;
 pub const W: u64 = 210;
 /// The uid of [`pool_document`].
 pub const POOL_UID: &str = "3f0a7c52-pool";
+/// Nothing is known of the pool, so each report counts.
+pub const ANY_SCOPE: Scope<'static> = Scope {
+    networks: &Networks::new(),
+    range: None,
+    definitions: &Definitions::new(),
+};
 
 pub const WAITING: ContainerState = ContainerState::Waiting;
 pub const RUNNING: ContainerState = ContainerState::Running;

@@ -9,8 +9,7 @@ use testkit::fixtures::{pod, sandbox};
 
 use super::*;
 use crate::{
-    definitions::Scope,
-    pods::tests::{at, row, state},
+    pods::tests::{ANY_SCOPE, at, row, state},
     pool::Glance,
 };
 
@@ -126,7 +125,7 @@ proptest! {
                         sandbox: Some(&id),
                         ..row(&podref, Some(address))
                     };
-                    index.glance(&row, Scope::default(), true, now);
+                    index.glance(&row, ANY_SCOPE, true, now);
                 }
                 Step::BeginList(heard_until) => index.begin_list(at(heard_until)),
                 Step::EndList => {
