@@ -19,7 +19,7 @@ use crate::{
     pod::PodState,
     podref::PodRef,
     pods::{Live, Others, PodIndex},
-    pool::{ObservedPool, PoolKey, Row, RowContent, RowCount},
+    pool::{PoolKey, Row, RowContent, RowCount},
     proof::{KnownResourceClaims, Presence, of_owner},
     reservation::Reservation,
     routes::KnownPools,
@@ -235,40 +235,21 @@ impl Evidence {
         known
     }
 
-    /// Uses the facts about a row.
-    pub fn with_facts<T>(
-        &self,
-        observed: &ObservedPool,
-        row: &Row,
-        known: &Known,
-        others: &Others,
-        act: impl FnOnce(&Facts<'_>) -> T,
-    ) -> T {
-        let sighting = self.first_seen.get(observed.uid(), row);
-        let networks = self.networks_of(observed.key(), observed.range);
-        let others = row
-            .content()
-            .map_or_else(|_| Vec::new(), |row| others.of(row));
-        let of_pool = (observed.key(), observed.range, &networks);
-        self.with_facts_of(of_pool, sighting, known, &others, act)
-    }
-
     /// The networks that a pool may be of: see [`networks_of`].
     pub fn networks_of(&self, pool: &PoolKey, range: Option<Range>) -> Networks {
         let slice = self.slices_by_name.get(pool);
         networks_of(&pool.name, range, slice.map(AsRef::as_ref))
     }
 
-    /// Uses the facts about something in a pool of these networks that was seen like this before.
-    pub fn with_facts_of<T>(
-        &self,
-        (pool, range, networks): (&PoolKey, Option<Range>, &Networks),
+    /// The facts about something in a pool of these networks that was seen like this before.
+    pub fn facts<'f>(
+        &'f self,
+        (pool, range, networks): (&PoolKey, Option<Range>, &'f Networks),
         sighting: Option<Sighting>,
-        known: &Known,
-        others: &[Other],
-        act: impl FnOnce(&Facts<'_>) -> T,
-    ) -> T {
-        act(&Facts {
+        known: &'f Known,
+        others: &'f [Other],
+    ) -> Facts<'f> {
+        Facts {
             ended: &known.ended,
             living: known.living.clone(),
             rows: known.rows,
@@ -285,7 +266,7 @@ impl Evidence {
             slice: self.slices.get(pool).map(AsRef::as_ref),
             longest_grace: known.longest_grace,
             fresh: known.fresh,
-        })
+        }
     }
 
     /// The nodes that must be read anew before these podrefs are judged. The watch of nodes may be dead, so nodes are read

@@ -76,9 +76,14 @@ impl Knowledge {
         row: &Row,
         act: impl FnOnce(&Facts<'_>) -> T,
     ) -> Option<T> {
-        let known = self.known.get(&row.content().ok()?.podref)?;
+        let content = row.content().ok()?;
+        let known = self.known.get(&content.podref)?;
         let evidence = &self.evidence;
-        Some(evidence.with_facts(observed, row, known, &self.others, act))
+        let sighting = evidence.first_seen.get(observed.uid(), row);
+        let networks = evidence.networks_of(observed.key(), observed.range);
+        let of_pool = (observed.key(), observed.range, &networks);
+        let others = self.others.of(content);
+        Some(act(&evidence.facts(of_pool, sighting, known, &others)))
     }
 
     fn doctor(

@@ -15,7 +15,6 @@ use ipgc_core::{
     node::Nodes,
     plan::{Input, Outlook},
     podref::PodRef,
-    pods::Others,
     pool::{ObservedPool, PoolKey, Row, RowContent, RowCount},
     refusal::Claims,
     text::excerpt,
@@ -169,10 +168,11 @@ impl Context {
     pub fn presume(&self, pool: &ObservedPool, row: &Row, known: &Known, now: Moment) -> Verdict {
         let evidence = self.evidence();
         let presence = evidence.presumption(row, known);
-        let none = Others::default();
-        evidence.with_facts(pool, row, known, &none, |facts| {
-            judge(pool, row, &presence, facts, &self.config.policy, now)
-        })
+        let sighting = evidence.first_seen.get(pool.uid(), row);
+        let networks = evidence.networks_of(pool.key(), pool.range);
+        let of_pool = (pool.key(), pool.range, &networks);
+        let facts = evidence.facts(of_pool, sighting, known, &[]);
+        judge(pool, row, &presence, &facts, &self.config.policy, now)
     }
 
     /// Whether this is news about a pool; told once, it is none any more.

@@ -298,9 +298,8 @@ impl Turn<'_> {
         let others = others.of(&row);
         let presence = known.presumed.clone();
         let evidence = self.context.evidence();
-        let verdict = evidence.with_facts_of(of_pool, Some(sighting), &known, &others, |facts| {
-            judge_orphan(found, address, &presence, claims, facts, policy, now)
-        });
+        let facts = evidence.facts(of_pool, Some(sighting), &known, &others);
+        let verdict = judge_orphan(found, address, &presence, claims, &facts, policy, now);
         drop(evidence);
         if podref.as_str() == OF_RESOURCE_CLAIMS && !matches!(verdict, Verdict::Stale(_)) {
             // It waits from when it is known that no claim reports its address any more.

@@ -174,9 +174,12 @@ impl Turn<'_> {
             }
             let policy = &self.context.config.policy;
             let evidence = self.context.evidence();
-            let answer = evidence.with_facts(observed, row, known, &others, |facts| {
-                proof.release(row, facts, policy, now)
-            });
+            let sighting = evidence.first_seen.get(observed.uid(), row);
+            let networks = evidence.networks_of(observed.key(), observed.range);
+            let of_pool = (observed.key(), observed.range, &networks);
+            let others = others.of(content);
+            let facts = evidence.facts(of_pool, sighting, known, &others);
+            let answer = proof.release(row, &facts, policy, now);
             drop(evidence);
             match answer {
                 Ok(release) => {
