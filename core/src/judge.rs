@@ -57,20 +57,17 @@ impl Verdict {
 
 /// Why a row is held.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[allow(missing_docs, reason = "a variant without a doc has it in its text")]
 pub enum Held {
-    /// Rule 2: its pod is the mirror of a static pod.
     #[error("its pod is the mirror of a static pod")]
-    Mirror,
-    /// Rule 5: the pod reports the address.
+    Mirror, // Rule 2
     #[error("its pod reports the address")]
-    Reported,
-    /// Rule 5: the row's id is one of the pod's containers.
+    Reported, // Rule 5
     #[error("its id is a container of its pod")]
-    OwnContainer,
+    OwnContainer, // Rule 5
     /// Another pod that is there reports the address in the same network.
     #[error("pod {0} reports the address")]
     InUse(PodRef),
-    /// Another pod that is there has a sandbox or a container with the row's id.
     #[error("its id is a sandbox or container of pod {0}")]
     OthersSandbox(PodRef),
     /// The pod is in a terminal phase, and nothing says that its sandbox stopped. Its report is of before.
@@ -79,9 +76,8 @@ pub enum Held {
     /// The pod is being deleted, and its node is not ready, fenced or gone: no kubelet ends it.
     #[error("its pod is being deleted, and no kubelet ends it on its node")]
     Leaving,
-    /// Rule 7: the pod is not there yet, or on its way out, or its status cannot be read.
     #[error("its pod is starting or ending, or its network-status cannot be read")]
-    Changing,
+    Changing, // Rule 7
     /// Rule 9: the pod runs and does not use the address in the row's network, and no evidence tells
     /// whose the row is.
     #[error("its pod runs and does not use the address in this network")]
@@ -149,17 +145,15 @@ impl Cause {
 
 /// Why nothing can be said.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "a variant without a doc has it in its text")]
 pub enum Unknown {
     /// Rule 1: the row says nothing that we may act on.
     #[error(transparent)]
     Unreadable(Unreadable),
-    /// Rule 1: its owner is matched by `--keep-podref`.
     #[error("--keep-podref matches its owner")]
-    KeptOwner,
-    /// Rule 1: a person exempted it by an annotation of the pool.
+    KeptOwner, // Rule 1
     #[error("an annotation of its pool exempts it")]
-    Exempt,
-    /// Nobody knows whether its pod is there.
+    Exempt, // Rule 1
     #[error("nobody knows whether a pod uses it: {0}")]
     NoProof(Box<str>),
 }

@@ -43,17 +43,15 @@ pub struct RowContent {
 
 /// Why a row says nothing that we may act on (rule 1).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "a variant without a doc has it in its text")]
 pub enum Unreadable {
     /// The key is no number of 64 bits.
     #[error("the key is not an offset")]
     Key,
-    /// `spec.range` is no CIDR, so that the row's address is not known.
     #[error("the range of its pool is not a CIDR")]
     Range,
-    /// Base plus offset is no address.
     #[error("base and offset give no address")]
     Address,
-    /// The value is not an object of texts.
     #[error("the row is not an object of texts")]
     Shape,
     /// A field that we do not know may say who the row belongs to.
@@ -62,10 +60,8 @@ pub enum Unreadable {
     /// Its field `ipamclaimref` names an IPAMClaim (whereabouts pull request #742): the address outlives the pod.
     #[error("it belongs to IPAMClaim {}, and whereabouts frees it when that is gone", excerpt(.0))]
     IpamClaim(Box<str>),
-    /// The podref is empty or not `namespace/name`.
     #[error("it names no pod: its podref is missing, or not exactly namespace/name")]
     PodRef,
-    /// The name of a reservation is that of several networks with several addresses.
     #[error("its name can be read as that of several networks, each with another address")]
     Network,
     /// The id is none that a container runtime makes.
