@@ -5,12 +5,11 @@
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
-    hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
     sync::Arc,
     time::Duration,
 };
 
-use crate::{podref::PodRef, pool::PoolKey, time::Moment, wait::union, work::Work};
+use crate::{id::hash_of, podref::PodRef, pool::PoolKey, time::Moment, wait::union, work::Work};
 
 /// The pool and the owner.
 pub type CaseKey = (PoolKey, PodRef);
@@ -144,8 +143,7 @@ impl Outcome {
     /// at anyway.
     pub fn for_nodes(nodes: &[Box<str>], key: &str, until: Option<Moment>) -> Self {
         let count = u64::try_from(nodes.len()).unwrap_or(u64::MAX).max(1);
-        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(key);
-        let one = usize::try_from(hash % count).unwrap_or_default();
+        let one = usize::try_from(hash_of(key) % count).unwrap_or_default();
         let nodes = nodes.get(one).cloned().into_iter().collect();
         Self {
             until,

@@ -1,6 +1,6 @@
-//! Ids of sandboxes and containers, in little memory.
+//! Ids of sandboxes and containers, in little memory; and other things as numbers.
 
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 
 use foldhash::quality::FixedState;
 
@@ -15,6 +15,11 @@ impl IdTag {
     pub fn of(id: &str) -> Option<Self> {
         is_id(id).then(|| Self(FixedState::default().hash_one(id).to_ne_bytes()))
     }
+}
+
+/// A thing as a number, where many are kept. Only by chance do two have the same one.
+pub(crate) fn hash_of(thing: &(impl Hash + ?Sized)) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(thing)
 }
 
 /// Whether this is a uid as Kubernetes makes them (RFC 9562): 32 hexadecimal digits in five groups.

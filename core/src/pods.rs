@@ -20,7 +20,7 @@ mod showing;
 mod usage;
 
 use self::{
-    census::{Census, hash_of, hash_of_all},
+    census::{Census, hash_of_all},
     common::Common,
     showing::Showing,
 };
@@ -28,7 +28,7 @@ pub use self::{live::Live, others::Others, usage::Usage};
 use crate::{
     definitions::{Definitions, Scope},
     evidence::{DEFAULT_POD_GRACE, Ended},
-    id::is_uid,
+    id::{hash_of, is_uid},
     networks::StatusEntry,
     pod::PodState,
     podref::PodRef,

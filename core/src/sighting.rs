@@ -5,13 +5,9 @@
 //! pod of that name that comes back later did not write it. Sightings are kept only for rows and
 //! reservations that may be freed.
 
-use std::{
-    collections::BTreeMap,
-    hash::{DefaultHasher, Hash, Hasher},
-    time::Duration,
-};
+use std::{collections::BTreeMap, hash::Hash, time::Duration};
 
-use crate::{pool::Row, time::Moment};
+use crate::{id::hash_of, pool::Row, time::Moment};
 
 /// The memory of earlier observations of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -84,7 +80,7 @@ impl Sightings {
         now: Moment,
     ) -> Option<Sighting> {
         let seen = self.0.get(RESERVATIONS)?.get(uid)?;
-        Some(if seen.content == fingerprint(content) {
+        Some(if seen.content == hash_of(content) {
             seen.sighting
         } else {
             self.see_object(uid, content, now)
@@ -94,7 +90,7 @@ impl Sightings {
     /// The memory of a row as it is now.
     pub fn get(&self, pool_uid: &str, row: &Row) -> Option<Sighting> {
         let seen = self.0.get(pool_uid)?.get(row.key())?;
-        (seen.content == fingerprint(row.stored())).then_some(seen.sighting)
+        (seen.content == hash_of(row.stored())).then_some(seen.sighting)
     }
 
     /// The first observation of the row that has this key.
@@ -105,7 +101,7 @@ impl Sightings {
 
     fn note(&mut self, of: &str, key: &str, content: &impl Hash, now: Moment) -> &mut Seen {
         let new = Seen {
-            content: fingerprint(content),
+            content: hash_of(content),
             sighting: Sighting {
                 first: now,
                 while_absent: None,
@@ -128,10 +124,4 @@ impl Sightings {
             !all.is_empty()
         });
     }
-}
-
-fn fingerprint(content: &impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    content.hash(&mut hasher);
-    hasher.finish()
 }

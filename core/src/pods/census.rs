@@ -7,13 +7,14 @@
 
 use std::{
     collections::HashMap,
-    hash::{DefaultHasher, Hash, Hasher},
+    hash::{Hash, Hasher},
     mem,
 };
 
-use crate::pool::RowCount;
+use crate::{id::hash_of, pool::RowCount};
 
-/// The names of absent pods with rows, and how many rows each has.
+/// The names of absent pods with rows, and how many rows each has. A name is a number here: there are many, and one that
+/// is taken for another costs a longer wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Census {
     /// By the last sweep that counts, and by those since that did not come to their end: the most that any found.
@@ -22,13 +23,6 @@ pub struct Census {
     next: HashMap<u64, RowCount>,
     /// Whether no list has ended since the last sweep that counts.
     is_complete: bool,
-}
-
-/// A name as a number: there are many, and one that is taken for another costs a longer wait.
-pub fn hash_of(thing: &(impl Hash + ?Sized)) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    thing.hash(&mut hasher);
-    hasher.finish()
 }
 
 impl Hash for Census {

@@ -7,12 +7,12 @@ use std::{collections::HashMap, net::IpAddr};
 
 use crate::{
     evidence::{Ended, Sandboxes},
-    id::IdTag,
+    id::{IdTag, hash_of},
     pod::PodState,
     podref::PodRef,
 };
 
-use super::{census::hash_of, live::Live};
+use super::live::Live;
 
 /// A property that a pod and a row may have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -7,11 +7,12 @@ use std::{collections::HashMap, net::IpAddr};
 use crate::{
     address::Range,
     definitions::Definitions,
+    id::hash_of,
     ipam::Ipam,
     pod::{Container, ContainerState, PodState},
 };
 
-use super::{census::hash_of, live::Live};
+use super::live::Live;
 
 /// The addresses that live pods use, in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
