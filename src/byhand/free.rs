@@ -10,7 +10,7 @@ use ipgc_core::{
     judge::{Stale, Verdict},
     patch::{Answer, FreePatch},
     pool::{ObservedPool, PoolKey, Row, Unreadable},
-    proof::{KnownResourceClaims, Presence, Proof, ResourceClaims},
+    proof::{KnownResourceClaims, Presence, ResourceClaims},
     reservation::Reservation,
     routes::slice_pools,
     work::Wanted,
@@ -32,7 +32,7 @@ use crate::{
         assess::{Assessor, Item},
         report::{ReservationReport, Stored},
     },
-    calls::{CallError, call},
+    calls::call,
     collect::{prover::Asked, released::Left, reservation_api::is_absent},
     config::Config,
     snapshot::{Snapshot, live},
@@ -173,27 +173,66 @@ impl Writer {
             proof = proof.with_resource_claims(self.resource_claims().await);
         }
         check_pods(&snapshot, it)?;
-        if content.is_err() {
-            self.free_unreadable(it, &proof, row, dry_run).await?;
-            return Ok(None);
-        }
-        let release = Assessor::new(&snapshot, &self.context.config.policy).force(&proof, row);
-        let release = release.map_err(|verdict| {
-            NotDone::Kept(match verdict {
-                Verdict::Held(reason) => reason.to_string(),
-                Verdict::Unknown(reason) => reason.to_string(),
-                Verdict::Stale(_) => "it waits".to_owned(),
-            })
-        })?;
-        let (content, stale) = (release.content().clone(), release.stale().clone());
-        let pod = match proof.presence(&content.podref) {
-            Presence::Present(pod) => pod,
-            Presence::Absent | Presence::Unknown(_) => None,
-        };
-        if !dry_run {
+        let (patch, judged) = if content.is_ok() {
+            let release = Assessor::new(&snapshot, &self.context.config.policy).force(&proof, row);
+            let release = release.map_err(|verdict| {
+                NotDone::Kept(match verdict {
+                    Verdict::Held(reason) => reason.to_string(),
+                    Verdict::Unknown(reason) => reason.to_string(),
+                    Verdict::Stale(_) => "it waits".to_owned(),
+                })
+            })?;
+            let (content, stale) = (release.content().clone(), release.stale().clone());
+            let pod = match proof.presence(&content.podref) {
+                Presence::Present(pod) => pod,
+                Presence::Absent | Presence::Unknown(_) => None,
+            };
+            let reservation = Wanted {
+                networks: self.context.networks_of(observed).into(),
+                // Nobody saw its pod.
+                name_may_return: true,
+                fact: Fact::of(stale.cause, pod.as_ref().map(|pod| &*pod.uid)),
+                row: content.into(),
+            };
             let patch = FreePatch::new(&proof, vec![release]);
-            let done = self.context.free(&it.pool, &patch).await;
-            self.is_done(it, row, done).await?;
+            (patch, Some((stale, reservation)))
+        } else {
+            // Its owner is proven absent if it has one, and the patch tests the whole of it.
+            let presence = it.podref.as_ref().map(|it| (it, proof.presence(it)));
+            let against = match presence {
+                None | Some((_, Presence::Absent)) => None,
+                Some((podref, Presence::Present(_))) => Some(format!("its pod {podref} is there")),
+                Some((podref, Presence::Unknown(reason))) => {
+                    Some(format!("its pod {podref} could not be read: {reason}"))
+                }
+            };
+            if let Some(reason) = against {
+                return Err(NotDone::Kept(reason));
+            }
+            let patch = FreePatch::of_unreadable(proof.observed(), row).ok_or_else(|| {
+                NotDone::Kept("it is exempted by a person, or can be read".to_owned())
+            })?;
+            (patch, None)
+        };
+        if dry_run {
+            return Ok(judged);
+        }
+        match self.context.free(&it.pool, &patch).await {
+            // It may have been done, or may be done yet.
+            Err(error) if error.answer() == Answer::Unclear => {
+                let podrefs: BTreeSet<_> = it.podref.iter().cloned().collect();
+                let now = self.context.observe(&it.pool, &podrefs).await?;
+                let mut rows = now.iter().flat_map(ObservedPool::rows);
+                match rows.find(|it| it.key() == row.key()) {
+                    None => {}
+                    Some(there) if there.stored() == row.stored() => return Err(error.into()),
+                    // It is a successor's, and so is the reservation.
+                    Some(_) => return Err(NotDone::Gone),
+                }
+            }
+            done => done?,
+        }
+        if let Some((stale, Wanted { row: content, .. })) = &judged {
             info!(
                 pool = %it.pool,
                 key = row.key(),
@@ -206,71 +245,10 @@ impl Writer {
                 trigger = "hand",
                 "freed row"
             );
+        } else {
+            info!(pool = %it.pool, key = row.key(), address = %it.address, stored = %row.stored(), "freed row that cannot be read");
         }
-        let reservation = Wanted {
-            networks: self.context.networks_of(observed).into(),
-            // Nobody saw its pod.
-            name_may_return: true,
-            fact: Fact::of(stale.cause, pod.as_ref().map(|pod| &*pod.uid)),
-            row: content.into(),
-        };
-        Ok(Some((stale, reservation)))
-    }
-
-    /// Removes a row that cannot be read: its owner is proven absent if it has one, and a patch tests the whole of it.
-    async fn free_unreadable(
-        &self,
-        it: &Forced,
-        proof: &Proof<'_>,
-        row: &Row,
-        dry_run: bool,
-    ) -> Result<(), NotDone> {
-        let against = it
-            .podref
-            .as_ref()
-            .and_then(|podref| match proof.presence(podref) {
-                Presence::Absent => None,
-                Presence::Present(_) => Some(format!("its pod {podref} is there")),
-                Presence::Unknown(reason) => {
-                    Some(format!("its pod {podref} could not be read: {reason}"))
-                }
-            });
-        if let Some(reason) = against {
-            return Err(NotDone::Kept(reason));
-        }
-        let patch = FreePatch::of_unreadable(proof.observed(), row).ok_or_else(|| {
-            NotDone::Kept("it is exempted by a person, or can be read".to_owned())
-        })?;
-        if dry_run {
-            return Ok(());
-        }
-        let done = self.context.free(&it.pool, &patch).await;
-        self.is_done(it, row, done).await?;
-        info!(pool = %it.pool, key = row.key(), address = %it.address, stored = %row.stored(), "freed row that cannot be read");
-        Ok(())
-    }
-
-    /// Whether the patch that removes a row was done. Where there was no answer, it may have been, or may be done yet. A row
-    /// with other content is a successor's, and so is the reservation.
-    async fn is_done(
-        &self,
-        it: &Forced,
-        row: &Row,
-        done: Result<(), CallError>,
-    ) -> Result<(), NotDone> {
-        match done {
-            Err(error) if error.answer() == Answer::Unclear => {
-                let podrefs: BTreeSet<_> = it.podref.iter().cloned().collect();
-                let now = self.context.observe(&it.pool, &podrefs).await?;
-                let rows = now.iter().flat_map(ObservedPool::rows);
-                match rows.into_iter().find(|it| it.key() == row.key()) {
-                    None => Ok(()),
-                    Some(there) if there.stored() == row.stored() => Err(error.into()),
-                    Some(_) => Err(NotDone::Gone),
-                }
-            }
-            done => Ok(done?),
-        }
+        Ok(judged)
     }
 
     /// Deletes a reservation that names no pod, if it is still that one and still names none. No ADD accepts such a one, so
