@@ -58,10 +58,10 @@ pub struct PodIndex {
     went_back: bool,
     longest_grace: Duration,
     census: Census,
-    /// Pods for which rows of others are held.
-    in_use: HashSet<PodRef>,
-    /// Pods whose ends rows of others wait for, by the last sweep.
-    awaited: HashSet<PodRef>,
+    /// Pods for which rows of others are held, which are to be looked at again when it ends.
+    pub in_use: HashSet<PodRef>,
+    /// Pods whose ends rows of others wait for, by the last sweep: these ends are kept.
+    pub awaited: HashSet<PodRef>,
 }
 
 /// For a checker that has to know whether it has been at a state: `common` and `showing` follow from the rest.

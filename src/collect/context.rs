@@ -237,7 +237,7 @@ impl Context {
         let (Held::InUse(pod) | Held::OthersSandbox(pod)) = held else {
             return;
         };
-        self.evidence().pods.note_in_use(pod);
+        self.evidence().pods.in_use.insert(pod.clone());
         if self.is_to_be_told(pool_uid, &format!("in-use/{}/{pod}", row.address)) {
             let RowContent {
                 address, podref, ..

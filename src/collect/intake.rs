@@ -29,7 +29,7 @@ impl PodSink {
     fn ended(&self, ended: Option<Arc<Ended>>) {
         let Some(ended) = ended else { return };
         let context = &self.0;
-        if self.with(|evidence, _| evidence.pods.was_in_use(&ended.last.podref)) {
+        if self.with(|evidence, _| evidence.pods.in_use.remove(&ended.last.podref)) {
             context.sweep_wanted.notify_one();
         }
         context.counters.ends_seen.inc();

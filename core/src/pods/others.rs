@@ -111,21 +111,6 @@ impl PodIndex {
         }
         others
     }
-
-    /// Rows of others wait for the ends of these pods: they are kept until the next sweep has said so.
-    pub fn set_awaited(&mut self, awaited: HashSet<PodRef>) {
-        self.awaited = awaited;
-    }
-
-    /// Rows of others are held for this pod: see [`Self::was_in_use`].
-    pub fn note_in_use(&mut self, podref: &PodRef) {
-        self.in_use.insert(podref.clone());
-    }
-
-    /// Whether rows of others were held for this pod, which ended: they are to be looked at again.
-    pub fn was_in_use(&mut self, podref: &PodRef) -> bool {
-        self.in_use.remove(podref)
-    }
 }
 
 #[cfg(test)]

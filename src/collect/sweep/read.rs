@@ -366,7 +366,7 @@ impl<'l> SweepRead<'l> {
     /// The findings, and the numbers.
     pub fn end(mut self) -> (BTreeMap<CaseKey, Work>, SweepReport) {
         let awaited = std::mem::take(&mut self.awaited);
-        self.context.evidence().pods.set_awaited(awaited);
+        self.context.evidence().pods.awaited = awaited;
         for place in self.places {
             if place.suspect > 0 {
                 let suspect = (place.tally.key.clone(), place.uid, place.suspect);
