@@ -19,11 +19,7 @@ mod others;
 mod showing;
 mod usage;
 
-use self::{
-    census::{Census, hash_of_all},
-    common::Common,
-    showing::Showing,
-};
+use self::{census::Census, common::Common, showing::Showing};
 pub use self::{live::Live, others::Others, usage::Usage};
 use crate::{
     definitions::{Definitions, Scope},
@@ -81,6 +77,12 @@ impl Hash for PodIndex {
         )
             .hash(state);
     }
+}
+
+/// The things of a map or a set as one number, whatever their order.
+fn hash_of_all(things: impl IntoIterator<Item = impl Hash>) -> u64 {
+    let hashes = things.into_iter().map(|thing| hash_of(&thing));
+    hashes.fold(0, u64::wrapping_add)
 }
 
 impl PodIndex {

@@ -5,44 +5,27 @@
 //! a name without rows, is the first one to have rows. The numbers of rows and interfaces are kept too: they are the
 //! only sizes known of an unseen pod.
 
-use std::{
-    collections::HashMap,
-    hash::{Hash, Hasher},
-    mem,
-};
+use std::{collections::BTreeMap, mem};
 
 use crate::{id::hash_of, pool::RowCount};
 
 /// The names of absent pods with rows, and how many rows each has. A name is a number here: there are many, and one that
 /// is taken for another costs a longer wait.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Census {
     /// By the last sweep that counts, and by those since that did not come to their end: the most that any found.
-    known: HashMap<u64, RowCount>,
+    known: BTreeMap<u64, RowCount>,
     /// By the sweep that is at work.
-    next: HashMap<u64, RowCount>,
+    next: BTreeMap<u64, RowCount>,
     /// Whether no list has ended since the last sweep that counts.
     is_complete: bool,
-}
-
-impl Hash for Census {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        let found = (hash_of_all(&self.known), hash_of_all(&self.next));
-        (found, self.is_complete).hash(state);
-    }
-}
-
-/// The things of a map or a set as one number, whatever their order.
-pub fn hash_of_all(things: impl IntoIterator<Item = impl Hash>) -> u64 {
-    let hashes = things.into_iter().map(|thing| hash_of(&thing));
-    hashes.fold(0, u64::wrapping_add)
 }
 
 impl Census {
     /// A sweep begins.
     pub fn begin(&mut self) {
         // It may have ended before it had seen all.
-        for (name, rows) in self.next.drain() {
+        for (name, rows) in mem::take(&mut self.next) {
             self.known.entry(name).or_default().raise(rows);
         }
     }
