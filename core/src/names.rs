@@ -13,7 +13,6 @@ use std::{
 use crate::{
     address::{Range, may_reserve, readings},
     definitions::{Definitions, Networks},
-    ipam::Ipam,
     pod::PodState,
 };
 
@@ -26,30 +25,19 @@ impl KnownNetworks {
     /// Takes in a pool of this range that may be of these networks.
     pub fn add_pool(&mut self, networks: &Networks, range: Option<Range>) {
         for network in networks {
-            self.add(network.as_deref(), range);
+            self.0.entry(network.clone()).or_default().insert(range);
         }
     }
 
     /// Takes in what can be read of these definitions.
     pub fn add_definitions(&mut self, definitions: &Definitions) {
         for section in definitions.values().flatten().flatten() {
-            self.add_section(section);
+            let ranges = self.0.entry(section.network_name.clone()).or_default();
+            ranges.extend(section.ranges.iter().copied().map(Some));
+            if section.ranges.is_empty() || !section.problems.is_empty() {
+                ranges.insert(None);
+            }
         }
-    }
-
-    fn add_section(&mut self, section: &Ipam) {
-        let network = section.network_name.as_deref();
-        for range in &section.ranges {
-            self.add(network, Some(*range));
-        }
-        if section.ranges.is_empty() || !section.problems.is_empty() {
-            self.add(network, None);
-        }
-    }
-
-    fn add(&mut self, network: Option<&str>, range: Option<Range>) {
-        let ranges = self.0.entry(network.map(Into::into)).or_default();
-        ranges.insert(range);
     }
 }
 
