@@ -152,7 +152,17 @@ impl Planner {
             }
             Input::CasesDone(pool, cases) => {
                 let ended = cases.into_iter().map(|(podref, work, outcome)| {
-                    self.end_turn((pool.clone(), podref), work, outcome, terms, now)
+                    let key = (pool.clone(), podref);
+                    let ended = work.ended.last().cloned();
+                    let failure = outcome.failure.as_ref().map(|(reason, _)| reason.clone());
+                    let retry_after = terms.retry_after;
+                    let next = self.cases.end_turn(&key, work, outcome, retry_after, now);
+                    Effect::TurnEnded(TurnEnded {
+                        key,
+                        next,
+                        failure,
+                        ended,
+                    })
                 });
                 ended.collect()
             }
@@ -286,26 +296,5 @@ impl Planner {
                 node.is_some_and(|node| nodes.standing(node, end.at, now) == Standing::Silent);
             in_work.contains(&end.last.podref) || (is_silent && !end.settled)
         });
-    }
-
-    fn end_turn(
-        &mut self,
-        key: CaseKey,
-        work: Work,
-        outcome: Outcome,
-        terms: &Terms<'_>,
-        now: Moment,
-    ) -> Effect {
-        let ended = work.ended.last().cloned();
-        let failure = outcome.failure.as_ref().map(|(reason, _)| reason.clone());
-        let next = self
-            .cases
-            .end_turn(&key, work, outcome, terms.retry_after, now);
-        Effect::TurnEnded(TurnEnded {
-            key,
-            next,
-            failure,
-            ended,
-        })
     }
 }
