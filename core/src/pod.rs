@@ -8,6 +8,7 @@ pub mod wire;
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
+use serde::Deserialize;
 
 use crate::{
     id::IdTag,
@@ -16,7 +17,7 @@ use crate::{
 };
 
 /// `status.phase`; what we do not know is [`Phase::Unknown`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 pub enum Phase {
     /// Not all of it has started.
     Pending,
@@ -28,21 +29,11 @@ pub enum Phase {
     Failed,
     /// Anything else, an absent phase included.
     #[default]
+    #[serde(other)]
     Unknown,
 }
 
 impl Phase {
-    /// The phase of this text.
-    pub fn parse(text: &str) -> Self {
-        match text {
-            "Pending" => Self::Pending,
-            "Running" => Self::Running,
-            "Succeeded" => Self::Succeeded,
-            "Failed" => Self::Failed,
-            _ => Self::Unknown,
-        }
-    }
-
     /// Whether a pod in this phase never runs again.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)

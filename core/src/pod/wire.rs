@@ -106,7 +106,7 @@ struct Probe {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 struct PodStatus {
-    phase: Option<String>,
+    phase: Option<Phase>,
     #[serde(rename = "podIPs")]
     addresses: Option<Vec<PodIp>>,
     conditions: Option<Vec<Condition>>,
@@ -194,9 +194,7 @@ impl Wire {
         Some(PodState {
             podref,
             uid,
-            phase: status
-                .and_then(|it| it.phase.as_deref())
-                .map_or(Phase::Unknown, Phase::parse),
+            phase: status.and_then(|it| it.phase).unwrap_or_default(),
             deleting: metadata.deletion_timestamp.is_some(),
             node: kept(spec.node_name.as_ref()),
             host_network,
