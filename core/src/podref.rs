@@ -9,18 +9,10 @@ use std::{borrow::Borrow, fmt, str::FromStr, sync::Arc};
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodRef(Arc<str>);
 
-/// The text is not exactly `namespace/name`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("podref is not exactly namespace/name")]
-pub struct NotAPodRef;
-
 impl PodRef {
-    /// A podref of its two parts.
-    ///
-    /// # Errors
-    /// When a part is empty or holds a slash.
-    pub fn new(namespace: &str, name: &str) -> Result<Self, NotAPodRef> {
-        format!("{namespace}/{name}").parse()
+    /// A podref of its two parts, where they can be those of one.
+    pub fn new(namespace: &str, name: &str) -> Option<Self> {
+        format!("{namespace}/{name}").parse().ok()
     }
 
     /// The namespace of the pod.
@@ -52,15 +44,11 @@ impl PodRef {
 }
 
 impl FromStr for PodRef {
-    type Err = NotAPodRef;
+    type Err = ();
 
     /// Only what can name a pod is one: other characters would change the meaning of a request.
-    fn from_str(text: &str) -> Result<Self, NotAPodRef> {
-        if Self::is_valid(text) {
-            Ok(Self(text.into()))
-        } else {
-            Err(NotAPodRef)
-        }
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Self::is_valid(text).then(|| Self(text.into())).ok_or(())
     }
 }
 

@@ -139,7 +139,7 @@ impl Reservation {
         if let Some(extra) = &self.extra {
             return Err(extra.clone());
         }
-        self.owner().parse().map_err(|_| Unreadable::PodRef)
+        self.owner().parse().map_err(|()| Unreadable::PodRef)
     }
 
     /// Whether it is of this row's pod; one that names no pod, of this row's sandbox.

@@ -159,7 +159,7 @@ impl Context {
         let find = |page: ObjectList<LeanPod>, left| {
             for pod in page.items {
                 let name = pod.meta().name.as_deref().unwrap_or_default();
-                if let Ok(podref) = PodRef::new(namespace, name)
+                if let Some(podref) = PodRef::new(namespace, name)
                     && wanted.remove(&podref)
                 {
                     let state = pod.into_state().map(Arc::new);

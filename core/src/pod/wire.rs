@@ -170,7 +170,7 @@ impl Wire {
     pub fn state(&self) -> Option<PodState> {
         let metadata = self.metadata.as_ref()?;
         let namespace = metadata.namespace.as_deref()?;
-        let podref = PodRef::new(namespace, metadata.name.as_deref()?).ok()?;
+        let podref = PodRef::new(namespace, metadata.name.as_deref()?)?;
         let uid = metadata.uid.as_deref()?.into();
         let (no_annotations, no_spec) = (Annotations::default(), Spec::default());
         let annotations = metadata.annotations.as_ref().unwrap_or(&no_annotations);

@@ -26,11 +26,9 @@ use crate::audit::{
 impl Assessor<'_> {
     /// Whether it is known that there is no such pod.
     pub(super) fn is_absent(&self, podref: &str) -> bool {
-        match podref.parse::<PodRef>() {
-            Ok(podref) => matches!(self.snapshot.presence(&podref), Presence::Absent),
-            // The text names no pod that could be absent.
-            Err(_) => false,
-        }
+        // Another text names no pod that could be absent.
+        let podref = podref.parse::<PodRef>();
+        podref.is_ok_and(|it| matches!(self.snapshot.presence(&it), Presence::Absent))
     }
 
     pub(super) fn explain_orphan(
