@@ -348,26 +348,16 @@ impl Nodes {
     /// The present signs of each known node, gone ones included. If two results differ for a node, something happened
     /// there.
     pub fn pulse(&self, now: Moment) -> BTreeMap<&str, Pulse> {
-        let pulse = |node: &Node| Pulse {
-            exists: node.state.is_some(),
-            fenced: node.state.as_ref().is_some_and(NodeState::is_fenced),
-            alive_since: node.alive_since(now),
-            rebooted: node.reboot.map(|reboot| reboot.seen),
+        let pulse = |node: &Node| {
+            let is_fenced = node.state.as_ref().map(NodeState::is_fenced);
+            let rebooted = node.reboot.map(|reboot| reboot.seen);
+            (is_fenced, node.alive_since(now), rebooted)
         };
         let all = self.by_name.iter();
         all.map(|(name, node)| (&**name, pulse(node))).collect()
     }
 }
 
-/// How a node stands, as far as anybody waits on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pulse {
-    /// It exists.
-    pub exists: bool,
-    /// It runs no sandboxes.
-    pub fenced: bool,
-    /// Since when its kubelet has been at work.
-    pub alive_since: Option<Moment>,
-    /// When its machine was seen to be booted anew.
-    pub rebooted: Option<Moment>,
-}
+/// How a node stands, as far as anybody waits on it: whether it is fenced, if it exists; since when its kubelet has been at
+/// work; and when its machine was seen to be booted anew.
+pub type Pulse = (Option<bool>, Option<Moment>, Option<Moment>);
