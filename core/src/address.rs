@@ -4,7 +4,10 @@
 //! IPPools and reservations carry their identity in their names (whereabouts
 //! `pkg/storage/kubernetes/ipam.go`).
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::{
+    cmp::Reverse,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
 
 use ipnetwork::IpNetwork;
 
@@ -49,11 +52,8 @@ impl Range {
 
     /// The first address, and the last one in reverse order: sorted by this, a range that contains
     /// another stands before it.
-    pub fn first_and_last(self) -> (IpAddr, std::cmp::Reverse<IpAddr>) {
-        (
-            self.cidr.network(),
-            std::cmp::Reverse(self.cidr.broadcast()),
-        )
+    pub fn first_and_last(self) -> (IpAddr, Reverse<IpAddr>) {
+        (self.cidr.network(), Reverse(self.cidr.broadcast()))
     }
 
     /// Whether both have an address in common.
@@ -74,12 +74,8 @@ impl Range {
 /// As Go writes it.
 impl std::fmt::Display for Range {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{}/{}",
-            self.cidr.ip().to_canonical(),
-            self.cidr.prefix()
-        )
+        let address = self.cidr.ip().to_canonical();
+        write!(f, "{address}/{}", self.cidr.prefix())
     }
 }
 
@@ -181,11 +177,7 @@ pub fn reservation_names(address: IpAddr, network: Option<&str>) -> Vec<String> 
                 texts.push(format!("{short}0").replace(':', "-"));
             }
             texts.push(short.replace(':', "-"));
-            let expanded: Vec<_> = address
-                .segments()
-                .iter()
-                .map(|segment| format!("{segment:04x}"))
-                .collect();
+            let expanded = address.segments().map(|it| format!("{it:04x}"));
             texts.push(expanded.join("-"));
         }
     }

@@ -51,19 +51,20 @@ pub enum Next {
     GivenUp,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum CaseState {
     Waits {
         due: Moment,
         nodes: Arc<[Box<str>]>,
     },
     /// In the lane of its pool.
+    #[default]
     Queued,
     /// In a batch.
     InFlight,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Case {
     work: Work,
     state: CaseState,
@@ -217,11 +218,7 @@ impl Cases {
         let Some((known, case)) = self.by_key.get_key_value(&key) else {
             let case = Case {
                 work,
-                state: CaseState::Queued,
-                tries: 0,
-                again: None,
-                is_known: false,
-                is_begun: false,
+                ..Case::default()
             };
             let key = Arc::new(key);
             self.by_key.insert(Arc::clone(&key), case);
@@ -302,38 +299,36 @@ impl Cases {
         case.is_known = true;
         case.work = work;
         let again = case.again.take().into_iter().chain(found).min();
+        // A turn that neither fails nor is postponed ends the count of failures.
+        let tries = std::mem::take(&mut case.tries);
         // A failure counts first, then that nothing may be written.
         let (next, outcome) = if let Some((_, at_least)) = &outcome.failure {
-            if let Some(wait) = retry_after(case.tries) {
+            if let Some(wait) = retry_after(tries) {
                 let wait = wait.max(*at_least);
-                case.tries += 1;
+                case.tries = tries + 1;
                 (Next::Retries(wait), Outcome::not_before(now + wait))
             } else {
                 (Next::GivenUp, outcome)
             }
         } else if let Some(wait) = outcome.postponed {
+            case.tries = tries;
             (Next::Waits(now), Outcome::not_before(now + wait))
         } else if outcome.waits() {
-            case.tries = 0;
             (Next::Waits(now), outcome)
         } else {
             (Next::Closed, outcome)
         };
-        let is_over = matches!(next, Next::Closed | Next::GivenUp);
-        if is_over {
-            case.tries = 0;
-            if !outcome.waits() && again.is_none() {
-                self.by_key.remove(&key);
-                return next;
-            }
+        let is_over = matches!(next, Next::Closed | Next::GivenUp) && !outcome.waits();
+        if is_over && again.is_none() {
+            self.by_key.remove(&key);
+            return next;
         }
         self.begun += usize::from(case.is_begun);
         self.known += 1;
-        let due = if is_over && !outcome.waits() {
-            again.unwrap_or(now)
-        } else {
-            let due = outcome.due(now);
-            again.map_or(due, |again| again.min(due))
+        let due = match again {
+            Some(again) if is_over => again,
+            Some(again) => again.min(outcome.due(now)),
+            None => outcome.due(now),
         };
         self.put(&key, due, outcome.nodes);
         match next {
@@ -376,8 +371,7 @@ impl Cases {
         let Some(case) = self.by_key.get_mut(key) else {
             return;
         };
-        let state = std::mem::replace(&mut case.state, CaseState::Queued);
-        let CaseState::Waits { due, nodes } = state else {
+        let CaseState::Waits { due, nodes } = std::mem::take(&mut case.state) else {
             return;
         };
         self.due.remove(&(due, Arc::clone(key)));

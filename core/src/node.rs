@@ -84,7 +84,7 @@ impl NodeState {
 }
 
 /// One name of a node, followed through removals and returns.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Node {
     /// `None` while no node of that name exists.
     state: Option<NodeState>,
@@ -202,13 +202,7 @@ impl Node {
             boot: state.as_ref().and_then(|state| state.boot.clone()),
             state,
             since: now,
-            lease: Lease::default(),
-            still_booted: None,
-            reboot: None,
-            suspect: None,
-            worked: None,
-            booted: None,
-            outlasting: None,
+            ..Self::default()
         }
     }
 

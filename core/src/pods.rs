@@ -166,6 +166,7 @@ impl PodIndex {
     /// Takes in the last state of a deleted pod. Returns the incarnation unless it could have no
     /// rows or its end is known already.
     pub fn delete(&mut self, last: PodState, now: Moment) -> Option<Arc<Ended>> {
+        let mut is_work = last.can_have_rows() || self.had_rows(&last.podref);
         let known = match self.live.get(&last.podref) {
             Some(live) if live.state.uid == last.uid => self.take(&last.podref),
             Some(_) => None,
@@ -174,35 +175,29 @@ impl PodIndex {
                 None
             }
         };
-        // A pod that was seen again after its end ends once more: a list from the past lacked it.
-        if known.is_none() && self.is_ended(&last) {
-            return None;
-        }
         let gone = match known {
+            // Also one that was seen again after its end: a list from the past lacked it.
             Some(mut live) => {
-                let is_work = live.state.can_have_rows() || self.had_rows(&last.podref);
-                let is_work = is_work || last.can_have_rows();
+                is_work |= live.state.can_have_rows();
                 live.advance(last, true, now);
-                let ended = self.end(*live, true, now);
-                return is_work.then_some(ended);
+                *live
             }
-            None if last.can_have_rows() || self.had_rows(&last.podref) => Live {
-                born: None,
-                ..Live::new(last, Some(now), true, now)
-            },
-            None if last.has_network() => {
-                // It asked multus for nothing. Its node is kept in case it has rows.
-                let doubt = self.doubt(&last.podref, now);
-                let silent = Live {
+            None if self.is_ended(&last) || !(is_work || last.has_network()) => return None,
+            None => {
+                // Of one that asked multus for nothing, the node is kept in case it has rows.
+                let doubt = if is_work {
+                    Some(now)
+                } else {
+                    self.doubt(&last.podref, now)
+                };
+                Live {
                     born: None,
                     ..Live::new(last, doubt, true, now)
-                };
-                self.end(silent, true, now);
-                return None;
+                }
             }
-            None => return None,
         };
-        Some(self.end(gone, true, now))
+        let ended = self.end(gone, true, now);
+        is_work.then_some(ended)
     }
 
     /// The API server's data went back in time. A pod that ended may be there again and run, and a pod that lives may never
