@@ -90,6 +90,9 @@ async fn a_reservation_that_names_no_pod_is_no_fault_where_a_row_has_its_address
     let short = Duration::from_secs(20);
     let (with_row, _) = run(&server, Config::default(), short).await;
     assert!(with_row.unwrap().is_clear());
+    // All pools are read once.
+    let lists = server.requests().matching(&Match::list("ippools"));
+    assert_eq!(lists.len(), 1);
     server.edit("ippools", NS, POOL, |pool| {
         pool["spec"]["allocations"] = json!({});
     });

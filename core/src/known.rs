@@ -273,13 +273,14 @@ impl Evidence {
     /// that it shows as at work, gone or fenced. `pool` is where the rows are.
     pub fn nodes_to_read<'k>(
         &self,
-        pool: &PoolKey,
+        pool: Option<&PoolKey>,
         known: impl Iterator<Item = (&'k PodRef, &'k Known)>,
         others: &Others,
         policy: &Policy,
         now: Moment,
     ) -> BTreeSet<Box<str>> {
-        let slice = self.slices.get(pool).map(AsRef::as_ref);
+        let slice = pool.and_then(|pool| self.slices.get(pool));
+        let slice = slice.map(AsRef::as_ref);
         let nodes = &self.nodes;
         let mut names = BTreeSet::new();
         let mut waits = BTreeSet::new();

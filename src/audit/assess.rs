@@ -242,10 +242,8 @@ impl<'s> Assessor<'s> {
             }
             let place = reading.one().and_then(|(network, address)| {
                 let of = (reserved.namespace.as_str(), network);
-                let places = places.get(&of).into_iter().flatten().copied();
-                // The name of a reservation tells no node.
-                let mut whole = places.filter(|place| place.slice.is_none());
-                whole.find(|place| place.pool.range.is_some_and(|it| it.contains(address)))
+                let mut places = places.get(&of).into_iter().flatten().copied();
+                places.find(|place| place.pool.range.is_some_and(|it| it.contains(address)))
             });
             let mut it = self.orphan(reserved, reading, place);
             let of = &reserved.namespace;
@@ -273,7 +271,8 @@ impl<'s> Assessor<'s> {
             Some((network, address)) => {
                 let content = reserved.as_row(address).ok();
                 let networks = [network.map(Into::into)].into();
-                let of_pool = (place, None, &networks);
+                // The name of a reservation tells no node.
+                let of_pool = (None, None, &networks);
                 let others = self.index.others_of(self.snapshot, content.as_ref());
                 let facts = self.facts(content.as_ref(), of_pool, &presence, &others);
                 let verdict = judge_orphan(

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ipgc_core::evidence::Policy;
+use ipgc_core::{definitions::Definition, evidence::Policy};
 use serde::Serialize;
 
 use super::{
@@ -22,8 +22,10 @@ pub struct Audited {
     pub report: Report,
     /// The namespaces in which an object cannot be read, or the range of a pool.
     blind: BTreeSet<String>,
-    /// A definition cannot be read, so nobody knows which pods share an address.
-    lacks_definition: bool,
+    /// The definitions that can be read, or could be in an earlier look.
+    read: BTreeSet<Box<str>>,
+    /// Those that cannot be read. Of their networks nobody knows which pods share an address.
+    broken: BTreeSet<Box<str>>,
 }
 
 /// A change of one finding: a line of `ipgc watch`.
@@ -49,15 +51,22 @@ impl Audited {
         let mut blind = assessor.blind.clone();
         blind.extend(unreadable.map(str::to_owned));
         let report = report_of(&assessor, filter);
+        let names = snapshot.definitions.iter();
+        let (read, broken): (Vec<_>, Vec<_>) = names.partition(|(_, it)| is_whole(it));
+        let [read, broken] =
+            [read, broken].map(|all| all.into_iter().map(|it| it.0.clone()).collect());
         Self {
             report,
             blind,
-            lacks_definition: snapshot.definitions.values().any(Result::is_err),
+            read,
+            broken,
         }
     }
 
     /// Adds the findings of the look before that an unreadable object may hide. Else an error would be told as `gone`.
     pub fn keep(&mut self, before: &Self) {
+        let lost = self.broken.intersection(&before.read).cloned();
+        self.read.extend(lost.collect::<Vec<_>>());
         let mut kept = by_subject(&before.report);
         kept.retain(|_, finding| self.may_hide(finding));
         for subject in by_subject(&self.report).keys() {
@@ -70,7 +79,7 @@ impl Audited {
 
     fn may_hide(&self, finding: &Finding) -> bool {
         match &finding.namespace {
-            _ if self.lacks_definition && is_of_order(finding.problem) => true,
+            _ if is_of_order(finding.problem) && !self.read.is_disjoint(&self.broken) => true,
             // Of an address in use, any pool may have the row.
             Some(namespace) if finding.problem != Problem::InUseUnallocated => {
                 self.blind.contains(namespace)
@@ -78,6 +87,12 @@ impl Audited {
             _ => !self.blind.is_empty(),
         }
     }
+}
+
+/// Whether nothing of a definition is unknown.
+fn is_whole(definition: &Definition) -> bool {
+    let sections = definition.as_ref();
+    sections.is_ok_and(|all| all.iter().all(|section| section.problems.is_empty()))
 }
 
 /// The changes since the look before, in the order of a report. Waits, details and nodes run on, and are no changes.

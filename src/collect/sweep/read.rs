@@ -43,10 +43,10 @@ pub struct SweepRead<'l> {
     namespace: Option<&'l str>,
     found: BTreeMap<CaseKey, Work>,
     report: SweepReport,
-    /// Reservations that no pod reports, and whose they are if they tell, by namespace.
-    lone: HashMap<String, Vec<(Option<PodRef>, Box<Reservation>)>>,
-    /// The owners of these, each with the rows seen later (index in `places`, address).
-    owners: HashMap<PodRef, Vec<(usize, IpAddr)>>,
+    /// Reservations that no pod reports, by namespace.
+    lone: HashMap<String, Vec<Box<Reservation>>>,
+    /// The texts that say whose these are, each with the rows seen later (index in `places`, address).
+    owners: HashMap<Box<str>, Vec<(usize, IpAddr)>>,
     /// Rows, with their pools, that may be left of an earlier sandbox of a pod that lives.
     left: HashMap<PodRef, Vec<(PoolKey, RowContent)>>,
     /// All pools that were read.
@@ -119,12 +119,11 @@ impl<'l> SweepRead<'l> {
             context.pulse.beat();
             self.report.reservations += page.len();
             for reservation in page.into_iter().filter(is_lone) {
-                let owner = reservation.pod().ok();
-                self.owners
-                    .extend(owner.clone().map(|owner| (owner, Vec::new())));
+                let whose = reservation.whose().into();
+                self.owners.entry(whose).or_default();
                 let namespace = reservation.namespace.clone();
                 let lone = self.lone.entry(namespace).or_default();
-                lone.push((owner, Box::new(reservation)));
+                lone.push(Box::new(reservation));
             }
         };
         let read = context.each_page_of_reservations(self.namespace, take);
@@ -171,7 +170,8 @@ impl<'l> SweepRead<'l> {
                 }
                 // The report of a pod says nothing of a ResourceClaim.
                 let is_of_claim = context.config.resource_claims && row.sandbox.is_some_and(is_uid);
-                let owns_lone = row.podref.is_some_and(|it| owners.contains_key(it));
+                let mut whose = row.podref.into_iter().chain(row.sandbox);
+                let owns_lone = whose.any(|it| owners.contains_key(it));
                 networks.as_ref().is_none_or(|(key, it, spans)| {
                     let place = row.range.zip(row.address);
                     if !place.is_some_and(|(range, address)| hands_out(range, *spans, address)) {
@@ -244,8 +244,10 @@ impl<'l> SweepRead<'l> {
                 }
             };
             let podref = &content.podref;
-            if let Some(rows) = self.owners.get_mut(podref) {
-                rows.push((at, content.address));
+            for whose in [podref.as_str(), &content.sandbox] {
+                if let Some(rows) = self.owners.get_mut(whose) {
+                    rows.push((at, content.address));
+                }
             }
             let known = known.entry(podref.clone()).or_insert_with(|| {
                 let here = rows.get(podref.as_str()).copied().unwrap_or_default();

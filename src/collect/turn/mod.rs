@@ -24,7 +24,8 @@ use ipgc_core::{
     patch::{Answer, FreePatch, MAX_ROWS},
     plan::Input,
     podref::PodRef,
-    pool::{ObservedPool, PoolKey, Row, RowContent, RowCount},
+    pool::{ObservedPool, PoolKey, Row, RowContent},
+    proof::Presence,
     work::{Removed, Works},
 };
 use tokio::{sync::mpsc, time::Instant};
@@ -167,7 +168,7 @@ impl<'t> Turn<'t> {
             let mut known = self.known(&observed);
             known.retain(|podref, _| due.contains_key(podref));
             let others = self.others(&observed, &due);
-            let read = self.read_nodes(&known, &others).await;
+            let read = self.read_nodes(Some(self.key), &known, &others).await;
             read.map_err(|error| self.failure(Access::Read, "read a node", &error))?;
             let mut releases = self.judge(&proof, &due);
             let more = releases.len() > self.limit;
@@ -197,8 +198,10 @@ impl<'t> Turn<'t> {
             let networks = context.networks_of(&observed).into();
             self.batch
                 .note_attempt(patch.releases(), &networks, |podref| {
-                    let known = context.known(podref, &[], RowCount::default());
-                    known.living.map(|it| it.uid)
+                    match proof.presence(podref) {
+                        Presence::Present(Some(pod)) => Some(pod.uid.clone()),
+                        _ => None,
+                    }
                 });
             self.context.counters.patches_sent.inc();
             let counters = &self.context.counters;

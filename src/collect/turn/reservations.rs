@@ -9,6 +9,7 @@ use std::{
 
 use ipgc_core::{
     cases::Outcome,
+    clearance::Facts,
     fact::Fact,
     judge::{Verdict, judge_orphan, reports_more},
     names::split,
@@ -160,7 +161,7 @@ impl Turn<'_> {
         let rows: Vec<_> = rows.collect();
         let others = self.context.evidence().pods.others(rows.iter());
         let known = known.collect();
-        if let Err(error) = self.read_nodes(&known, &others).await {
+        if let Err(error) = self.read_nodes(None, &known, &others).await {
             let failure = self.failure(Access::Read, "read nodes", &error);
             for (podref, _) in orphans {
                 self.outcome(&podref, failure.clone());
@@ -298,7 +299,11 @@ impl Turn<'_> {
         let others = others.of(&row);
         let presence = known.presumed.clone();
         let evidence = self.context.evidence();
-        let facts = evidence.facts(of_pool, Some(sighting), &known, &others);
+        // The name of a reservation tells no node.
+        let facts = Facts {
+            slice: None,
+            ..evidence.facts(of_pool, Some(sighting), &known, &others)
+        };
         let verdict = judge_orphan(found, address, &presence, claims, &facts, policy, now);
         drop(evidence);
         if podref.as_str() == OF_RESOURCE_CLAIMS && !matches!(verdict, Verdict::Stale(_)) {

@@ -16,7 +16,7 @@ use ipgc_core::{
     node::{Node, Nodes},
     podref::PodRef,
     pods::Others,
-    pool::{ObservedPool, RowContent},
+    pool::{ObservedPool, PoolKey, RowContent},
     proof::{Presence, Proof},
     time::Moment,
 };
@@ -99,9 +99,11 @@ impl Turn<'_> {
             .report_in_use(self.key, self.uid(), content, reason);
     }
 
-    /// That a node is at work, gone or fenced counts only if it is so now, whatever its watch did not tell.
+    /// That a node is at work, gone or fenced counts only if it is so now, whatever its watch did not tell. The rows are in
+    /// this pool, if a pool tells on which nodes their pods were.
     pub(super) async fn read_nodes(
         &self,
+        pool: Option<&PoolKey>,
         known: &HashMap<PodRef, Known>,
         others: &Others,
     ) -> Result<(), CallError> {
@@ -109,7 +111,7 @@ impl Turn<'_> {
         let names = || {
             let now = context.clock.now();
             let evidence = context.evidence();
-            evidence.nodes_to_read(self.key, known.iter(), others, &context.config.policy, now)
+            evidence.nodes_to_read(pool, known.iter(), others, &context.config.policy, now)
         };
         // The pods of a ResourceClaim may be on any node, also on one that the watch has not told.
         let all = known.values().any(|known| known.has_resource_claims);

@@ -26,7 +26,6 @@ struct Orphan {
     network: Option<Box<str>>,
     address: IpAddr,
     reservation: Box<Reservation>,
-    owner: Option<PodRef>,
 }
 
 impl SweepRead<'_> {
@@ -55,7 +54,7 @@ impl SweepRead<'_> {
             if !gives_back && found.has_row(namespace, network, address) {
                 continue;
             }
-            let Some(owner) = orphan.owner else {
+            let Ok(owner) = orphan.reservation.pod() else {
                 self.report.reservations_unreadable += 1;
                 continue;
             };
@@ -75,11 +74,12 @@ impl SweepRead<'_> {
         Ok(())
     }
 
-    /// Whether the sweep saw a row of the same pod for this reservation. A pool that was a slice is not known as one,
+    /// Whether the sweep saw a row of the same owner for this reservation. A pool that was a slice is not known as one,
     /// so slices of the network count too.
     fn saw_row_of(&self, orphan: &Orphan) -> bool {
-        let rows = orphan.owner.iter().filter_map(|it| self.owners.get(it));
+        let rows = self.owners.get(orphan.reservation.whose());
         let mut rows = rows
+            .into_iter()
             .flatten()
             .filter(|(_, address)| *address == orphan.address);
         rows.any(|(place, _)| {
@@ -89,12 +89,11 @@ impl SweepRead<'_> {
         })
     }
 
-    /// Whether a row of this pod has been seen since that the reservation of this name may belong to.
-    fn may_have_row(&self, owner: Option<&PodRef>, name: &str) -> bool {
-        let rows = owner.and_then(|owner| self.owners.get(owner));
-        rows.into_iter()
-            .flatten()
-            .any(|(_, address)| may_reserve(name, *address))
+    /// Whether a row of its owner has been seen since that this reservation may belong to.
+    fn may_have_row(&self, reservation: &Reservation) -> bool {
+        let rows = self.owners.get(reservation.whose()).into_iter().flatten();
+        rows.map(|(_, address)| *address)
+            .any(|address| may_reserve(&reservation.name, address))
     }
 
     /// The reservations without a row, each with the pool that its row would be in. Those that fit no pool share one
@@ -108,11 +107,11 @@ impl SweepRead<'_> {
                 .iter()
                 .filter(|place| place.tally.key.namespace == namespace)
                 .collect();
-            for (owner, reservation) in lone {
+            for reservation in lone {
                 let name = &reservation.name;
                 let (network, address) = match split(name, &known) {
                     Reading::One(network, address) => (network.map(Into::into), address),
-                    Reading::Ambiguous if self.may_have_row(owner.as_ref(), name) => continue,
+                    Reading::Ambiguous if self.may_have_row(&reservation) => continue,
                     Reading::Ambiguous | Reading::None => {
                         self.report.reservations_unreadable += 1;
                         continue;
@@ -120,9 +119,7 @@ impl SweepRead<'_> {
                 };
                 let pool = places.iter().find(|place| {
                     let fits = place.range.is_some_and(|range| range.contains(address));
-                    // The name of a reservation tells no node.
-                    let is_slice = self.slices.contains_key(&place.tally.key);
-                    fits && !is_slice && place.networks.contains(&network)
+                    fits && place.networks.contains(&network)
                 });
                 let none = || PoolKey {
                     namespace: namespace.clone(),
@@ -133,7 +130,6 @@ impl SweepRead<'_> {
                     network,
                     address,
                     reservation,
-                    owner,
                 });
             }
         }
