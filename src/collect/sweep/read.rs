@@ -44,7 +44,7 @@ pub struct SweepRead<'l> {
     found: BTreeMap<CaseKey, Work>,
     report: SweepReport,
     /// Reservations that no pod reports, by namespace.
-    lone: HashMap<String, Vec<Box<Reservation>>>,
+    lone: HashMap<String, Vec<Reservation>>,
     /// The texts that say whose these are, each with the rows seen later (index in `places`, address).
     owners: HashMap<Box<str>, Vec<(usize, IpAddr)>>,
     /// Rows, with their pools, that may be left of an earlier sandbox of a pod that lives.
@@ -123,7 +123,7 @@ impl<'l> SweepRead<'l> {
                 self.owners.entry(whose).or_default();
                 let namespace = reservation.namespace.clone();
                 let lone = self.lone.entry(namespace).or_default();
-                lone.push(Box::new(reservation));
+                lone.push(reservation);
             }
         };
         let read = context.each_page_of_reservations(self.namespace, take);

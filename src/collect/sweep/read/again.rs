@@ -25,7 +25,7 @@ struct Orphan {
     pool: PoolKey,
     network: Option<Box<str>>,
     address: IpAddr,
-    reservation: Box<Reservation>,
+    reservation: Reservation,
 }
 
 impl SweepRead<'_> {
