@@ -31,6 +31,8 @@ pub struct Route {
 pub struct Work {
     /// The incarnations whose end opened it, in the order of their ends. None where a sweep did.
     pub ended: Vec<Arc<Ended>>,
+    /// Other ends that were known at the last look, and are not settled.
+    pub noted: Vec<Arc<Ended>>,
     /// How the pool was found.
     pub routes: Vec<Route>,
     /// Names of reservations of the owner that had no row in the network of the pool.
@@ -100,15 +102,15 @@ impl Work {
         addresses.any(|address| may_reserve(reservation, address))
     }
 
-    /// Takes in work of the same owner and pool that came later.
-    pub fn add(&mut self, later: Self) {
+    /// Takes note of these ends of the owner. Where one is not settled and was not known, its incarnation may have taken over
+    /// an address that is being released, and its sandbox may run on: the next sweep judges anew.
+    pub fn note(&mut self, ends: &[Arc<Ended>]) {
         let is_known = |end: &Ended| {
-            let mut known = self.ended.iter();
+            let mut known = self.noted.iter().chain(&self.ended);
             known.any(|known| known.last.uid == end.last.uid)
         };
-        let ended = later.ended.iter();
-        let ended: Vec<_> = ended.filter(|it| !it.settled && !is_known(it)).collect();
-        // Such an incarnation may have taken the address over, and its sandbox may run on: the next sweep judges anew.
+        let ends = ends.iter().filter(|it| !it.settled && !is_known(it));
+        let ended: Vec<_> = ends.cloned().collect();
         let has = |row: &RowContent, fact: &Fact| {
             let mut others = ended.iter().map(|end| &end.last);
             others.any(|pod| {
@@ -121,6 +123,12 @@ impl Work {
             !has(&it.content, &fact)
         });
         self.claimed.retain(|it| !has(&it.row, &it.fact));
+        self.noted.extend(ended);
+    }
+
+    /// Takes in work of the same owner and pool that came later.
+    pub fn add(&mut self, later: Self) {
+        self.note(&later.ended);
         for end in later.ended {
             self.ended.retain(|known| known.last.uid != end.last.uid);
             self.ended.push(end);

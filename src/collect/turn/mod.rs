@@ -106,7 +106,11 @@ struct Turn<'t> {
 }
 
 impl<'t> Turn<'t> {
-    fn new(context: &'t Arc<Context>, key: &'t PoolKey, batch: Batch) -> Self {
+    fn new(context: &'t Arc<Context>, key: &'t PoolKey, mut batch: Batch) -> Self {
+        // The end of an incarnation may have led to other pools, or to none.
+        for (podref, work) in &mut batch.works {
+            work.note(&context.evidence().pods.ended(podref));
+        }
         Self {
             context,
             key,
