@@ -72,6 +72,12 @@ pub enum Item<'a> {
 }
 
 impl Judged<'_> {
+    /// The node whose slice the row is in. The name of a reservation tells no node.
+    pub fn slice(&self) -> Option<&str> {
+        let place = self.place.filter(|_| matches!(self.item, Item::Row(..)))?;
+        place.slice.as_deref()
+    }
+
     /// Its owner, as it stands there.
     pub fn owner(&self) -> &str {
         match self.item {
@@ -120,7 +126,8 @@ impl Judged<'_> {
 impl<'s> Assessor<'s> {
     /// Makes a snapshot ready.
     pub fn new(snapshot: &'s Snapshot, policy: &'s Policy) -> Self {
-        let graces = snapshot.pods.iter().filter_map(|pod| pod.termination_grace);
+        let pods = snapshot.pods.iter().filter(|pod| !pod.host_network);
+        let graces = pods.filter_map(|pod| pod.termination_grace);
         let index = Index::of(snapshot);
         let unreadable = snapshot.unreadable.iter();
         let unreadable = unreadable.filter(|it| it.kind == Kind::IpPool);

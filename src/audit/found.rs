@@ -107,8 +107,7 @@ impl Assessor<'_> {
                 finding.reservation = Some(reservation.into());
             }
         }
-        let slice = it.place.and_then(|place| place.slice.as_deref());
-        self.name_owner(finding, it.owner(), slice);
+        self.name_owner(finding, it.owner(), it.slice());
     }
 
     /// Says whose it is, and on which node.

@@ -152,6 +152,20 @@ async fn a_slice_of_a_node_that_is_gone_is_told_with_what_removes_it() {
     );
 }
 
+/// Its name tells no node: each that is silent holds it.
+#[tokio::test]
+async fn a_reservation_alone_in_a_slice_is_of_no_node() {
+    let server = bare();
+    put_second_node(&server, true);
+    put_slices(&server, &[("n2", "10.0.1.0/24")]);
+    server.put(fixtures::pool(NS, "10.0.1.0/24").name("blue-n2-10.0.1.0-24"));
+    reserve(&server, "blue-10.0.1.2", "default/gone");
+    let nodes = |report: &Report| only(report).nodes.clone();
+    assert_eq!(*nodes(&report(&server).await), []);
+    server.put(fixtures::node("n1", false));
+    assert_eq!(*nodes(&report(&server).await), ["n1"].map(Box::<str>::from));
+}
+
 /// The slice of n2 by its name: a silent n1 holds no row of it, unless a pod of another node has one as well.
 #[tokio::test]
 async fn m4_06_a_slice_with_a_row_of_another_node_is_a_finding() {

@@ -16,7 +16,6 @@ use super::{
     assess::{Assessor, Item, Judged},
     explain::why,
     grid::{Grid, Sign, bar},
-    index::Place,
     report::{Finding, PoolUsage, Report, Source},
     table::names,
     words,
@@ -97,7 +96,7 @@ fn data(report: &Report, snapshot: &Snapshot, policy: &Policy) -> (Vec<Option<Gr
         let rows = rows.iter().chain(lone).map(|it| {
             let cell = grid.as_ref().zip(it.address);
             let cell = cell.and_then(|(grid, address)| grid.cell(address, cells));
-            told(&assessor, place, it, cell, &mut texts)
+            told(&assessor, it, cell, &mut texts)
         });
         let rows = rows.collect();
         let grid_of = grid.as_ref();
@@ -128,7 +127,6 @@ fn data(report: &Report, snapshot: &Snapshot, policy: &Policy) -> (Vec<Option<Gr
 /// A row, or a reservation without one, as the script reads it.
 fn told(
     assessor: &Assessor<'_>,
-    place: &Place,
     it: &Judged<'_>,
     cell: Option<usize>,
     texts: &mut HashMap<String, usize>,
@@ -136,7 +134,7 @@ fn told(
     let owner = it.owner();
     let pod = assessor.snapshot.pod(owner);
     let node = pod.and_then(|pod| pod.node.as_deref());
-    let node = node.or(place.slice.as_deref());
+    let node = node.or(it.slice());
     let since = pod.and_then(|pod| pod.since);
     let since = since.or_else(|| assessor.reserved_since(it));
     let since = since.map(|since| since.to_string());
