@@ -249,13 +249,19 @@ async fn the_size_of_a_pool_is_what_is_given_out_of_it() {
 }
 
 /// Pools of other namespaces may have the rows.
+#[rstest]
+#[case::not_swept("elsewhere", 0.0)]
+#[case::swept(NS, 2.0)]
 #[tokio::test(start_paused = true)]
-async fn networks_of_pools_that_are_not_swept_count_for_nothing() {
-    let config = Config::default().with(|it| it.pool_namespace = Some("elsewhere".to_owned()));
+async fn networks_of_pools_that_are_not_swept_count_for_nothing(
+    #[case] namespace: &str,
+    #[case] unallocated: f64,
+) {
+    let config = Config::default().with(|it| it.pool_namespace = Some(namespace.to_owned()));
     let bench = Bench::with(crowded(), config).await;
     seconds(10).await;
     let scrape = scraped(&bench);
-    assert_eq!(scrape.get("ipgc_in_use_unallocated"), Some(0.0));
+    assert_eq!(scrape.get("ipgc_in_use_unallocated"), Some(unallocated));
     assert_eq!(scrape.get("ipgc_duplicates"), Some(1.0), "pods alone tell");
 }
 

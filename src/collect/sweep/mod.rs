@@ -8,7 +8,6 @@
 //! A sweep has no state of its own. If it is cut off, the next sweep finds the same rows.
 
 mod read;
-mod swept;
 
 use std::{sync::Arc, time::Duration};
 

@@ -4,10 +4,14 @@
 
 use std::{collections::HashMap, net::IpAddr};
 
-use ipgc_core::{address::pool_name, definitions::Definitions, ipam::Span, known::Evidence};
+use ipgc_core::{
+    address::{Range, pool_name},
+    definitions::Definitions,
+    ipam::Span,
+    known::Evidence,
+};
 
 use super::SweepRead;
-use crate::collect::sweep::swept::Swept;
 
 impl SweepRead<'_> {
     /// Counts the addresses that live pods use.
@@ -15,14 +19,16 @@ impl SweepRead<'_> {
         let context = self.context;
         let unranged = self.places.iter().filter(|place| place.range.is_none());
         self.report.pools_without_range = unranged.count();
-        let ranges = self.places.iter().flat_map(|place| {
-            let networks = place.networks.iter().map(Option::as_deref);
-            networks.filter_map(|network| Some((network, place.range?)))
-        });
-        let swept = self.namespace.map(|_| Swept::of(ranges));
+        let mut swept = HashMap::<_, Vec<Range>>::new();
+        for place in &self.places {
+            for network in &place.networks {
+                let ranges = swept.entry(network.as_deref()).or_default();
+                ranges.extend(place.range);
+            }
+        }
         let is_swept = |network: Option<&str>, address: IpAddr| {
-            let swept = swept.as_ref();
-            swept.is_none_or(|swept| swept.contains(network, address))
+            let mut ranges = swept.get(&network).into_iter().flatten();
+            self.namespace.is_none() || ranges.any(|range| range.contains(address))
         };
         let Evidence {
             pods, definitions, ..
