@@ -17,7 +17,7 @@ async fn a_settled_end_frees_row_and_reservation_after_the_cooldown() {
     assert_eq!(bench.reservations(), ["10.0.0.2"]);
     let pod = "Normal IPAddressGarbageCollected successful cleanup of IP address [10.0.0.1] from network net";
     assert_eq!(bench.events("Pod"), [pod]);
-    let pool = "Normal IPAddressGarbageCollected freed 1 address of deleted pods: 10.0.0.1 (default/web-0)";
+    let pool = "Normal IPAddressGarbageCollected freed 1 address: 10.0.0.1 (default/web-0)";
     assert_eq!(bench.events("IPPool"), [pool]);
 }
 

@@ -47,6 +47,22 @@ async fn a_node_that_turned_not_ready_unseen_holds_the_rows_of_pods_that_nobody_
     stays(&bench, POOL, &["1"]).await;
 }
 
+/// The name of a reservation tells no node: others than that of the slice are read too.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_turned_not_ready_unseen_holds_reservations_alone_in_slices_of_others() {
+    let server = Server::new();
+    put_slices(&server, NS, &[("node-2", "10.8.2.0/24")]);
+    server.put(fixtures::pool(NS, "10.8.2.0/24").name("sliced-node-2-10.8.2.0-24"));
+    reserve(&server, "sliced-10.8.2.1", "web-0");
+    let _beats = ["node-1", "node-2"].map(|node| live_node(&server, node));
+    let bench = Bench::start(server).await;
+    seconds(1).await;
+    watch_dies(&bench);
+    bench.kubelet().set_ready("node-1", false);
+    seconds(3_600).await;
+    assert_eq!(bench.reservations(), ["sliced-10.8.2.1"]);
+}
+
 /// The same where a pod has a grace longer than any counts for pods that nobody saw.
 #[rstest]
 #[case::usual(30, W)]

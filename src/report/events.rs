@@ -123,7 +123,7 @@ impl Events {
     /// These rows of the pool are gone.
     pub fn pool_collected(&self, pool: &PoolKey, uid: &str, freed: &[(IpAddr, PodRef)]) {
         let plural = if freed.len() == 1 { "" } else { "es" };
-        let mut note = format!("freed {} address{plural} of deleted pods:", freed.len());
+        let mut note = format!("freed {} address{plural}:", freed.len());
         for (address, pod) in freed {
             // Writing to a String cannot fail.
             let _ = write!(note, " {address} ({pod})");

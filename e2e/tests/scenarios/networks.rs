@@ -43,7 +43,7 @@ async fn an_address_whose_del_was_lost_is_given_back_after_the_cooldown() -> Res
         scene.events_of("IPPool").await?,
         [format!(
             "Normal IPAddressGarbageCollected {POOL} \
-             freed 1 address of deleted pods: 10.1.0.1 ({podref})"
+             freed 1 address: 10.1.0.1 ({podref})"
         )]
     );
     Ok(())

@@ -101,10 +101,13 @@ impl Turn<'_> {
         held: &Clearance,
         nodes: &[Box<str>],
     ) {
-        let held_by = names(nodes);
-        let news = format!("held/{key}/{held_by}");
-        if self.context.is_to_be_told(self.uid(), &news) {
+        // Which nodes hold it may change all day.
+        if self
+            .context
+            .is_to_be_told(self.uid(), &format!("held/{key}"))
+        {
             self.context.counters.rows_held.inc();
+            let held_by = names(nodes);
             let key = excerpt(key);
             let grade = held.grade.as_str();
             let until = if held.endless.is_some() {
