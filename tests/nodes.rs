@@ -215,6 +215,22 @@ async fn node_that_comes_back_is_listened_to_while_another_is_silent() {
     }
 }
 
+/// The nodes that hold it may change all day.
+#[tokio::test(start_paused = true)]
+async fn a_hold_is_told_once_though_fewer_nodes_hold_it() {
+    let server = with_neighbour(&[(1, "gone")]);
+    let _beat = live_node(&server, "node-1");
+    for node in ["node-2", "node-3"] {
+        silent_node(&server, node);
+    }
+    let bench = Bench::start(server).await;
+    seconds(900).await;
+    assert_eq!(bench.counted("rows_held"), 1);
+    taint(&bench, "node-3");
+    seconds(900).await;
+    assert_eq!(bench.counted("rows_held"), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn unwitnessed_hold_caps_that() {
     let config =

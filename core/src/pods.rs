@@ -89,8 +89,9 @@ impl PodIndex {
     /// Takes in a state of a pod that exists. Returns the predecessor of the same name, if this
     /// state shows that it ended unseen.
     pub fn apply(&mut self, state: PodState, now: Moment) -> Option<Arc<Ended>> {
-        let grace = state.termination_grace.filter(|_| !state.host_network);
-        self.longest_grace = self.longest_grace.max(grace.unwrap_or_default());
+        self.longest_grace = self
+            .longest_grace
+            .max(state.termination_grace.unwrap_or_default());
         let listed_at = self.doubt(&state.podref, now);
         let watched = !self.listing;
         let podref = state.podref.clone();

@@ -126,8 +126,7 @@ impl Judged<'_> {
 impl<'s> Assessor<'s> {
     /// Makes a snapshot ready.
     pub fn new(snapshot: &'s Snapshot, policy: &'s Policy) -> Self {
-        let pods = snapshot.pods.iter().filter(|pod| !pod.host_network);
-        let graces = pods.filter_map(|pod| pod.termination_grace);
+        let graces = snapshot.pods.iter().filter_map(|pod| pod.termination_grace);
         let index = Index::of(snapshot);
         let unreadable = snapshot.unreadable.iter();
         let unreadable = unreadable.filter(|it| it.kind == Kind::IpPool);

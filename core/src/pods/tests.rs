@@ -52,20 +52,6 @@ fn uids(ended: &[Arc<Ended>]) -> Vec<&str> {
     ended.iter().map(|e| &*e.last.uid).collect()
 }
 
-/// A pod on the host's network has no rows.
-#[test]
-fn the_longest_grace_is_that_of_pods_that_may_have_rows() {
-    let mut index = PodIndex::default();
-    let mut slow = state(web("a"));
-    slow.termination_grace = Some(Duration::from_hours(2));
-    slow.host_network = true;
-    index.apply(slow.clone(), at(1));
-    assert_eq!(index.longest_grace(), DEFAULT_POD_GRACE);
-    slow.host_network = false;
-    index.apply(slow, at(2));
-    assert_eq!(index.longest_grace(), Duration::from_hours(2));
-}
-
 /// A StatefulSet makes a pod anew as often as its kubelet rejects it.
 #[test]
 fn of_pods_that_several_nodes_rejected_one_end_is_kept_for_each_node() {

@@ -102,10 +102,8 @@ impl Turn<'_> {
         nodes: &[Box<str>],
     ) {
         // Which nodes hold it may change all day.
-        if self
-            .context
-            .is_to_be_told(self.uid(), &format!("held/{key}"))
-        {
+        let news = format!("held/{key}/{podref}/{}", held.endless.is_some());
+        if self.context.is_to_be_told(self.uid(), &news) {
             self.context.counters.rows_held.inc();
             let held_by = names(nodes);
             let key = excerpt(key);
