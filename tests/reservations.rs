@@ -162,6 +162,25 @@ async fn an_end_that_leads_to_no_pool_counts_for_what_is_claimed() {
     assert_eq!(bench.reservations(), ["10.0.0.1"]);
 }
 
+/// The same, and the watch of pods is silent when the pod is forced away.
+#[tokio::test(start_paused = true)]
+async fn what_is_claimed_waits_while_the_watch_is_not_heard() {
+    let bench = one().await;
+    let looked = bench.on(Match::patch(ORIP)).once();
+    looked.before(|server| async move {
+        server.put(second("web-1", 1));
+    });
+    bench.end(["web-1"]);
+    seconds(5).await;
+    bench.on(Match::watch("pods")).hang();
+    bench.cut_watches("pods");
+    seconds(5).await;
+    bench.kubelet().force_delete(NS, "web-1");
+    seconds(200).await;
+    assert_eq!(bench.reservations(), ["10.0.0.1"]);
+    assert!(bench.sent(Match::delete(ORIP)).is_empty());
+}
+
 #[rstest]
 #[case("ReplicaSet", false)]
 #[case("DaemonSet", false)]

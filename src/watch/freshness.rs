@@ -43,6 +43,8 @@ const TAKEN_UP: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub struct Freshness {
     clock: Clock,
+    /// Whether there is a watch at all.
+    is_watched: bool,
     state: Mutex<State>,
 }
 
@@ -80,7 +82,16 @@ impl Freshness {
     pub fn new(clock: Clock) -> Self {
         Self {
             clock,
+            is_watched: true,
             state: Mutex::default(),
+        }
+    }
+
+    /// There is no watch, so nothing is missed: each pod is read before anything is decided.
+    pub fn always(clock: Clock) -> Self {
+        Self {
+            is_watched: false,
+            ..Self::new(clock)
         }
     }
 
@@ -127,7 +138,8 @@ impl Freshness {
         let now = self.clock.now();
         let state = lock(&self.state);
         let is_heard = state.heard.is_some_and(|heard| now.since(heard) <= FRESH);
-        is_heard && state.ended.is_none() && now.since(state.since) >= CATCH_UP
+        let is_fresh = is_heard && state.ended.is_none() && now.since(state.since) >= CATCH_UP;
+        is_fresh || !self.is_watched
     }
 
     /// Waits until it is fresh, for 3 s at the most.

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use ipgc_core::{
+    clearance::LOOK_AGAIN,
     definitions::Scope,
     fact::Fact,
     names::may_be_of_another,
@@ -230,6 +231,7 @@ pub(super) async fn prove<'r>(
     };
     let (begun, presence) = context.presence(&asked).await;
     let (mut proven, mut kept) = (Vec::new(), Vec::new());
+    let is_fresh = context.freshness.is_fresh();
     let evidence = context.evidence();
     for marked in marked {
         let wanted = marked.deletion.wanted;
@@ -252,7 +254,14 @@ pub(super) async fn prove<'r>(
             range: None,
             definitions: &evidence.definitions,
         };
+        // The end of a pod that accepted it may not be told yet. Its sandbox may run on.
+        let is_live = || evidence.pods.live(podref.as_str()).is_some();
+        let is_untold = || wanted.name_may_return && (!is_fresh || is_live());
         match wanted.fact.check(found, wanted.row.address, &scope) {
+            Ok(true) if matches!(found, Some(Presence::Absent)) && is_untold() => {
+                let left = Left::Postponed(LOOK_AGAIN);
+                marked.deletion.leave(released, left);
+            }
             Ok(true) => proven.push(Proven(marked)),
             Ok(false) => kept.push(marked),
             Err(reason) => {
