@@ -228,3 +228,25 @@ async fn of_a_pod_whose_name_never_returns_it_goes_by_the_cap() {
     bench.delete("resourceclaims", "apps", "claim-3");
     goes_in(&bench, POOL, "3", 600..=1_000).await;
 }
+
+/// The first proof that the claim is gone was long ago. Meanwhile another claim had the address, and its sandbox may answer
+/// yet.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_reported_the_address_since_begins_the_wait_anew() {
+    let (bench, _beat) = two_followed().await;
+    bench.delete("resourceclaims", "apps", "claim-1");
+    // A sweep found that.
+    seconds(310).await;
+    put_claim(&bench, 3, "10.0.0.1");
+    // What waits for a node at work keeps its Lease read.
+    for number in 4..20 {
+        let name = format!("web-{number}");
+        bench.put(reporting(&name, number).node("node-1").running());
+        put_row(&bench, number, &name, number);
+        seconds(60).await;
+        bench.kubelet().force_delete(NS, &name);
+        seconds(120).await;
+    }
+    bench.delete("resourceclaims", "apps", "claim-3");
+    goes_in(&bench, POOL, "1", CLAIM_W..=330 + CLAIM_W + 120).await;
+}

@@ -181,6 +181,32 @@ async fn what_is_claimed_waits_while_the_watch_is_not_heard() {
     assert!(bench.sent(Match::delete(ORIP)).is_empty());
 }
 
+/// The same, and the pod came and went in a gap of the watch.
+#[tokio::test(start_paused = true)]
+async fn what_is_claimed_is_judged_anew_after_a_gap() {
+    // A sweep finds it anew.
+    let bench = Bench::long_since(running(&[(1, "web-1")]), Config::default()).await;
+    let _beat = live_node(&bench, "node-1");
+    let looked = bench.on(Match::patch(ORIP)).once();
+    looked.before(|server| async move {
+        server.on(Match::watch("pods")).fail(503);
+        server.cut_watches("pods");
+        server.put(second("web-1", 1));
+    });
+    bench.end(["web-1"]);
+    seconds(20).await;
+    assert!(bench.rows(POOL).is_empty());
+    bench.kubelet().force_delete(NS, "web-1");
+    bench.clear_rules();
+    bench.on(Match::watch("pods")).once().fail(410);
+    // From the list, in which the pod is not.
+    seconds(W).await;
+    assert_eq!(bench.reservations(), ["10.0.0.1"]);
+    assert!(bench.sent(Match::delete(ORIP)).is_empty());
+    seconds(600).await;
+    assert!(bench.reservations().is_empty());
+}
+
 #[rstest]
 #[case("ReplicaSet", false)]
 #[case("DaemonSet", false)]

@@ -207,6 +207,24 @@ async fn claim_that_a_crash_left_is_given_back(
     assert_eq!(podref(&bench, "10.0.0.9"), format!("{NS}/{pod}"));
 }
 
+/// It lived when the turn began. The proof finds it gone, and its sandbox runs on.
+#[tokio::test(start_paused = true)]
+async fn claim_that_a_crash_left_of_a_pod_that_is_forced_away_meanwhile() {
+    let server = room();
+    run_pod(&server, "web-9", 9);
+    put_claimed(&server, "10.0.0.9", "web-9");
+    let bench = Bench::start(server).await;
+    let proof = bench.on(Match::get("pods").name("web-9")).once();
+    let proof = proof.before(|server| async move {
+        server.delete("pods", NS, "web-9");
+    });
+    while proof.hits() == 0 {
+        seconds(1).await;
+    }
+    seconds(W - 10).await;
+    assert!(bench.reservations().contains(&"10.0.0.9".to_owned()));
+}
+
 #[tokio::test(start_paused = true)]
 async fn of_a_pool_that_is_gone() {
     let server = room();

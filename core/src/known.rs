@@ -3,7 +3,7 @@
 //! answers to those of a turn are not kept. [`crate::judge`] decides.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -45,6 +45,8 @@ pub struct Evidence {
     pub slices: HashMap<PoolKey, Box<str>>,
     /// The same by the names of the pools alone.
     pub slices_by_name: HashMap<PoolKey, Box<str>>,
+    /// Pools of one node in which a pod of another node had a row, and reported its address. Its row may be gone.
+    pub shared_slices: HashSet<PoolKey>,
     /// The pools by the last sweep; none before it, so that each may overlap any.
     pub overlaps: Overlaps,
     /// The networks that the pools of the last sweep name.
@@ -161,6 +163,7 @@ impl Evidence {
             breaker: Breaker::default(),
             limits,
             slices: HashMap::new(),
+            shared_slices: HashSet::new(),
             slices_by_name: HashMap::new(),
             overlaps: Overlaps::default(),
             networks: KnownNetworks::default(),

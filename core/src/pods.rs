@@ -338,12 +338,13 @@ impl PodIndex {
     }
 
     /// Whether the pod of this name, or one that bore it before, shows by its row of this address that a pool is not the
-    /// slice of `node`.
-    pub fn disproves_slice(&self, podref: &str, node: &str, address: IpAddr) -> bool {
+    /// slice of `node`. If so, whether it reported the address.
+    pub fn disproves_slice(&self, podref: &str, node: &str, address: IpAddr) -> Option<bool> {
         let live = self.live.get(podref).map(|live| &live.state);
         let ended = self.ended.get(podref).into_iter().flatten();
-        let mut pods = live.into_iter().chain(ended.map(|end| &end.last));
-        pods.any(|pod| pod.disproves_slice(node, address))
+        let pods = live.into_iter().chain(ended.map(|end| &end.last));
+        let pods = pods.filter(|pod| pod.disproves_slice(node, address));
+        pods.map(|pod| pod.status.has_address(address)).max()
     }
 
     /// A sweep begins, which takes a [`glance`](Self::glance) at every row.

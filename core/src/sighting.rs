@@ -66,8 +66,13 @@ impl Sightings {
 
     /// Forgets a reservation: its wait begins anew when it is seen again.
     pub fn forget_object(&mut self, uid: &str) {
-        if let Some(all) = self.0.get_mut(RESERVATIONS) {
-            all.remove(uid);
+        self.forget_one(RESERVATIONS, uid);
+    }
+
+    /// The same for a row.
+    pub fn forget_one(&mut self, pool_uid: &str, key: &str) {
+        if let Some(all) = self.0.get_mut(pool_uid) {
+            all.remove(key);
         }
     }
 

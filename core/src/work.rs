@@ -15,6 +15,7 @@ use crate::{
     judge::{Release, Stale},
     podref::PodRef,
     pool::RowContent,
+    time::Moment,
 };
 
 /// How a pool was found.
@@ -33,6 +34,8 @@ pub struct Work {
     pub ended: Vec<Arc<Ended>>,
     /// Other ends that were known at the last look, and are not settled.
     pub noted: Vec<Arc<Ended>>,
+    /// When the list of pods ended that was the last one at the last look.
+    pub listed_at: Moment,
     /// How the pool was found.
     pub routes: Vec<Route>,
     /// Names of reservations of the owner that had no row in the network of the pool.
@@ -102,9 +105,26 @@ impl Work {
         addresses.any(|address| may_reserve(reservation, address))
     }
 
+    /// Whether a pod of the name may come back, as far as these ends and those that opened the case tell.
+    pub fn name_may_return(&self, ends: &[Arc<Ended>]) -> bool {
+        let ends = || ends.iter().chain(&self.ended);
+        ends().next().is_none() || ends().any(|end| end.last.name_may_return)
+    }
+
+    /// Takes note of the ends of the owner, and of when the last list of pods ended. A list means that another incarnation
+    /// may have come and gone unseen. It may have taken over each address that is being released.
+    pub fn look(&mut self, ends: &[Arc<Ended>], listed_at: Moment) {
+        self.note(ends);
+        if self.listed_at != listed_at && self.name_may_return(ends) {
+            self.removed.clear();
+            self.claimed.clear();
+        }
+        self.listed_at = listed_at;
+    }
+
     /// Takes note of these ends of the owner. Where one is not settled and was not known, its incarnation may have taken over
     /// an address that is being released, and its sandbox may run on: the next sweep judges anew.
-    pub fn note(&mut self, ends: &[Arc<Ended>]) {
+    fn note(&mut self, ends: &[Arc<Ended>]) {
         let is_known = |end: &Ended| {
             let mut known = self.noted.iter().chain(&self.ended);
             known.any(|known| known.last.uid == end.last.uid)

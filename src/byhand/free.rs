@@ -91,7 +91,7 @@ impl Writer {
         let stop = &context.stop;
         loop {
             let wanted = vec![reservation.clone()];
-            let released = context.release(pool, wanted).await;
+            let released = context.release(pool, wanted, context.clock.now()).await;
             deleted += released.deleted;
             if released.left.is_empty() {
                 return Ok(deleted);

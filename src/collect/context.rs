@@ -57,7 +57,7 @@ pub struct Context {
     /// The questions about the pods of each namespace: their names.
     pub rolls: Groups<Vec<String>, roll::Answer>,
     /// The reservations that are to be deleted, by namespace: each time those of one pool.
-    pub releases: Groups<(PoolKey, Vec<Wanted>), Released>,
+    pub releases: Groups<(PoolKey, Vec<Wanted>, Moment), Released>,
     /// Whether reservations may be claimed, by their namespace.
     pub claims: Mutex<HashMap<String, Claims>>,
     /// Where work runs that is ended before the run ends.
@@ -215,6 +215,17 @@ impl Context {
             let key = excerpt(row.key());
             let podref = row.podref_text().map(excerpt);
             warn!(pool = %pool.key(), key, podref, %reason, "row kept");
+        }
+    }
+
+    /// A row was observed again, and is held. A row of a ResourceClaim waits from when it is known that no claim reports
+    /// its address any more.
+    pub fn see_held(&self, pool_uid: &str, row: &Row, content: &RowContent, now: Moment) {
+        let first_seen = &mut self.evidence().first_seen;
+        if content.resource_claim().is_some() {
+            first_seen.forget_one(pool_uid, row.key());
+        } else {
+            first_seen.see_again(pool_uid, row, now);
         }
     }
 

@@ -31,14 +31,16 @@ const LONGEST_GATHERING: Duration = Duration::from_secs(2);
 const LONG: Duration = Duration::from_secs(5);
 const GROUPS: usize = 4;
 
-/// The reservations of rows that were in one pool; or, where there was no row, would have been.
-type Request = (PoolKey, Vec<Wanted>);
+/// The reservations of rows that were in one pool; or, where there was no row, would have been. News of the watch after
+/// the moment were not regarded yet.
+type Request = (PoolKey, Vec<Wanted>, Moment);
 
 /// A reservation that is to be deleted, and the request that it belongs to.
 #[derive(Clone, Copy)]
 struct Deletion<'r> {
     wanted: &'r Wanted,
     pool: &'r PoolKey,
+    since: Moment,
     request: usize,
 }
 
@@ -58,14 +60,20 @@ impl Deletion<'_> {
 }
 
 impl Context {
-    /// Removes the reservations of these rows, which were in `pool` or would be.
+    /// Removes the reservations of these rows, which were in `pool` or would be. News of the watch were regarded until
+    /// `since`.
     ///
     /// After the stop no round is begun; the rest is postponed then.
-    pub async fn release(self: &Arc<Self>, pool: &PoolKey, wanted: Vec<Wanted>) -> Released {
+    pub async fn release(
+        self: &Arc<Self>,
+        pool: &PoolKey,
+        wanted: Vec<Wanted>,
+        since: Moment,
+    ) -> Released {
         let podrefs: Vec<_> = wanted.iter().map(|w| w.row.podref.clone()).collect();
         let serving = Arc::clone(self);
         let serve = |inbox| async move { serving.serve_releases(inbox).await };
-        let request = (pool.clone(), wanted);
+        let request = (pool.clone(), wanted, since);
         let released = self
             .releases
             .ask(&self.tasks, &pool.namespace, request, serve);
@@ -129,7 +137,7 @@ async fn gather(
     mut jobs: Vec<Job<Request, Released>>,
     stop: &CancellationToken,
 ) -> Vec<Job<Request, Released>> {
-    let deletions: usize = jobs.iter().map(|((_, wanted), _)| wanted.len()).sum();
+    let deletions: usize = jobs.iter().map(|((_, wanted, _), _)| wanted.len()).sum();
     let begun = Instant::now();
     let mut is_all = deletions <= FEW;
     while !is_all {

@@ -36,10 +36,11 @@ impl Context {
         let gate = &self.gate;
         let mut released: Vec<_> = requests.iter().map(|_| Released::default()).collect();
         let deletions = requests.iter().enumerate().flat_map(|(number, request)| {
-            let (pool, wanted) = request;
+            let (pool, wanted, since) = request;
             wanted.iter().map(move |wanted| Deletion {
                 wanted,
                 pool,
+                since: *since,
                 request: number,
             })
         });

@@ -254,11 +254,22 @@ pub(super) async fn prove<'r>(
             range: None,
             definitions: &evidence.definitions,
         };
-        // The end of a pod that accepted it may not be told yet. Its sandbox may run on.
-        let is_live = || evidence.pods.live(podref.as_str()).is_some();
-        let is_untold = || wanted.name_may_return && (!is_fresh || is_live());
+        // A pod that accepted it may have ended since, or its end is not told yet. Its sandbox may run on.
+        let is_news = || {
+            let pods = &evidence.pods;
+            let is_late = |at: Moment| at > marked.deletion.since;
+            let mut ended = pods.ended(podref).into_iter();
+            !is_fresh
+                || pods.live(podref.as_str()).is_some()
+                || is_late(pods.listed_at())
+                || ended.any(|end| is_late(end.at))
+        };
         match wanted.fact.check(found, wanted.row.address, &scope) {
-            Ok(true) if matches!(found, Some(Presence::Absent)) && is_untold() => {
+            Ok(true)
+                if wanted.name_may_return
+                    && matches!(found, Some(Presence::Absent))
+                    && is_news() =>
+            {
                 let left = Left::Postponed(LOOK_AGAIN);
                 marked.deletion.leave(released, left);
             }

@@ -81,12 +81,15 @@ impl Context {
         let namespace = self.config.pool_namespace.as_deref();
         let (slices, listed) = match self.pulse.through(self.slices(namespace)).await {
             Ok(listed) => {
-                let slices = slice_pools(&listed);
-                let mut evidence = self.evidence();
+                let mut slices = slice_pools(&listed);
+                let evidence = &mut *self.evidence();
+                evidence.slices_by_name.clone_from(&slices);
+                let shared = &mut evidence.shared_slices;
+                shared.retain(|pool| slices.contains_key(pool));
+                slices.retain(|pool, _| !shared.contains(pool));
                 evidence
                     .slices
                     .retain(|pool, node| slices.get(pool) == Some(node));
-                evidence.slices_by_name.clone_from(&slices);
                 (slices, listed)
             }
             // Those of the last sweep count on, and without any every node may block, which is safe.

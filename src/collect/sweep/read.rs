@@ -157,10 +157,14 @@ impl<'l> SweepRead<'l> {
                 let mut evidence = context.evidence();
                 if let Some(node) = slices.get(pool)
                     && let Some((podref, address)) = row.podref.zip(row.address)
-                    && evidence.pods.disproves_slice(podref, node, address)
+                    && let Some(is_reported) =
+                        evidence.pods.disproves_slice(podref, node, address)
                 {
                     warn!(%pool, node = &**node, "pool counts as no node's slice: pods of other nodes have rows in it");
                     slices.remove(pool);
+                    if is_reported {
+                        evidence.shared_slices.insert(pool.clone());
+                    }
                 }
                 let ask = || (context.freshness.is_fresh(), context.clock.now());
                 let (fresh, now) = *asked.get_or_insert_with(ask);
@@ -267,9 +271,7 @@ impl<'l> SweepRead<'l> {
                 }
                 Verdict::Held(held) => {
                     // A row that waits longer than from sweep to sweep must not be forgotten.
-                    let mut evidence = self.context.evidence();
-                    evidence.first_seen.see_again(pool.uid(), row, now);
-                    drop(evidence);
+                    self.context.see_held(pool.uid(), row, content, now);
                     if matches!(held, Held::Drift | Held::Unused) {
                         // A look at all of its rows may tell more.
                         let left = self.left.entry(podref.clone()).or_default();

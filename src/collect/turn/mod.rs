@@ -26,6 +26,7 @@ use ipgc_core::{
     podref::PodRef,
     pool::{ObservedPool, PoolKey, Row, RowContent},
     proof::Presence,
+    time::Moment,
     work::{Removed, Works},
 };
 use tokio::{sync::mpsc, time::Instant};
@@ -99,6 +100,8 @@ struct Turn<'t> {
     is_observed: bool,
     /// Whether rows may go, and another copy leads.
     stands_by: bool,
+    /// When the turn began: no later news of the watch is in the work.
+    since: Moment,
     /// How long the requests on the pool took.
     took: Duration,
     /// How often the API server's data had gone back in time when the turn began.
@@ -108,9 +111,12 @@ struct Turn<'t> {
 impl<'t> Turn<'t> {
     fn new(context: &'t Arc<Context>, key: &'t PoolKey, mut batch: Batch) -> Self {
         // The end of an incarnation may have led to other pools, or to none.
+        let since = context.clock.now();
+        let evidence = context.evidence();
         for (podref, work) in &mut batch.works {
-            work.note(&context.evidence().pods.ended(podref));
+            work.look(&evidence.pods.ended(podref), evidence.pods.listed_at());
         }
+        drop(evidence);
         Self {
             context,
             key,
@@ -126,6 +132,7 @@ impl<'t> Turn<'t> {
             sandboxes: HashMap::new(),
             is_observed: false,
             stands_by: false,
+            since,
             took: Duration::ZERO,
             epoch: context.history.epoch(),
         }

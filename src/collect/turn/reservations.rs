@@ -34,6 +34,23 @@ impl Turn<'_> {
     /// Frees the reservations of rows that this turn or an earlier try removed, and those that had no row. The latter are
     /// judged here first.
     pub(super) async fn free_reservations(&mut self) {
+        if !self.context.config.dry_run {
+            let gate = &self.context.gate;
+            let stood_by = gate.stood_by(&self.context.stop).await;
+            if stood_by && !gate.leads() {
+                // The copy that leads finds them in a sweep. We would ask for ever.
+                self.batch.reservations_done(&BTreeSet::new());
+                self.batch.note_claimed(Vec::new());
+                return;
+            }
+            let wait = gate.wait();
+            if stood_by || !wait.is_zero() {
+                for podref in self.batch.podrefs() {
+                    self.outcome(&podref, Outcome::postponed(wait));
+                }
+                return;
+            }
+        }
         let claimed = self.batch.claimed();
         let orphans = [self.orphans(&claimed).await, claimed.clone()].concat();
         let mut wanted = orphans.clone();
@@ -54,7 +71,7 @@ impl Turn<'_> {
             }
         }));
         if self.context.config.dry_run {
-            for wanted in wanted {
+            for wanted in wanted.iter().filter(|it| it.fact != Fact::Taken) {
                 let (address, podref) = (wanted.row.address, &wanted.row.podref);
                 let news = format!("reserved/{address}/{podref}");
                 if self.context.is_news(self.uid(), &news) {
@@ -67,21 +84,7 @@ impl Turn<'_> {
         if wanted.is_empty() {
             return;
         }
-        let gate = &self.context.gate;
-        let stood_by = gate.stood_by(&self.context.stop).await;
-        if stood_by && !gate.leads() {
-            // The copy that leads finds them in a sweep. We would ask for ever.
-            self.batch.reservations_done(&BTreeSet::new());
-            return;
-        }
-        let wait = gate.wait();
-        if stood_by || !wait.is_zero() {
-            for wanted in wanted {
-                self.outcome(&wanted.row.podref, Outcome::postponed(wait));
-            }
-            return;
-        }
-        let outcome = self.context.release(self.key, wanted).await;
+        let outcome = self.context.release(self.key, wanted, self.since).await;
         self.context
             .counters
             .reservations_freed
@@ -124,8 +127,8 @@ impl Turn<'_> {
 
     fn name_may_return(&self, podref: &PodRef) -> bool {
         let ended = self.context.evidence().pods.ended(podref);
-        let ended = || ended.iter().chain(self.batch.ends(podref));
-        ended().next().is_none() || ended().any(|end| end.last.name_may_return)
+        let work = self.batch.works.get(podref);
+        work.is_none_or(|work| work.name_may_return(&ended))
     }
 
     /// Of the reservations that had no row when they were found, those that may go now; those that were `claimed` are
@@ -348,7 +351,8 @@ impl Turn<'_> {
             row: row.into(),
             networks: Arc::new([network].into()),
             name_may_return: self.name_may_return(podref),
-            fact: if has_row {
+            // A claimed reservation is given back to a pod that is there, even if the pod ends now.
+            fact: if has_row || found.is_claimed() && matches!(presence, Presence::Present(_)) {
                 Fact::Taken
             } else {
                 Fact::of(stale.cause, uid)

@@ -16,7 +16,7 @@ use ipgc_core::{
     node::{Node, Nodes},
     podref::PodRef,
     pods::Others,
-    pool::{ObservedPool, PoolKey, RowContent},
+    pool::{ObservedPool, PoolKey, Row, RowContent},
     proof::{Presence, Proof},
     time::Moment,
 };
@@ -83,18 +83,20 @@ impl Turn<'_> {
                         due.entry(podref.clone()).or_default();
                     }
                 }
-                Verdict::Held(reason) => self.held(content, &reason),
+                Verdict::Held(reason) => self.held(row, content, &reason),
                 Verdict::Unknown(reason) => self.context.report_unknown(observed, row, &reason),
             }
         }
         due
     }
 
-    fn held(&self, content: &RowContent, reason: &Held) {
+    fn held(&self, row: &Row, content: &RowContent, reason: &Held) {
         let RowContent {
             address, podref, ..
         } = content;
         debug!(pool = %self.key, %address, %podref, %reason, "held");
+        let now = self.context.clock.now();
+        self.context.see_held(self.uid(), row, content, now);
         self.context
             .report_in_use(self.key, self.uid(), content, reason);
     }
@@ -198,7 +200,7 @@ impl Turn<'_> {
                     }
                 }
                 Err(Verdict::Stale(stale)) => self.wait(podref, row.key(), &stale),
-                Err(Verdict::Held(reason)) => self.held(content, &reason),
+                Err(Verdict::Held(reason)) => self.held(row, content, &reason),
                 Err(Verdict::Unknown(Unknown::NoProof(reason))) => {
                     let reason = format!("pod {podref} could not be read: {reason}");
                     self.outcome(podref, self.retry(reason, Duration::ZERO));
