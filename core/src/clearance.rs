@@ -239,13 +239,15 @@ impl Subject<'_> {
         all.not_before(from)
     }
 
-    /// When the earliest known incarnation that reported the row was created. `None` if there is none, or if the
-    /// creation of one of them was not seen.
+    /// When the earliest known incarnation that reported the row was created. `None` if there is none, or if one of them
+    /// may have taken the row over, or its creation was not seen.
     pub fn born(&self) -> Option<Moment> {
         let completed = self.facts.living.as_ref();
         let completed = completed.and_then(|living| living.completed.as_ref());
         let all = self.facts.ended.iter().chain(completed);
-        let births = all.filter(|end| end.reported(self.row)).map(|end| end.born);
+        let all = all.filter(|end| end.reported(self.row));
+        // A pod whose name returns may have taken over an older row.
+        let births = all.map(|end| end.born.filter(|_| !end.last.name_may_return));
         // None is before any moment.
         births.min().flatten()
     }

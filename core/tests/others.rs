@@ -215,12 +215,20 @@ fn all_other_pods_are_asked() {
 
 /// The row's pod was born after that end, so whereabouts had had the address back.
 #[rstest]
-#[case::born_after(Some(NOW - 5), true)]
-#[case::born_before(Some(NOW - 20), false)]
-#[case::nobody_saw_its_birth(None, false)]
-fn an_end_before_the_pods_birth_does_not_count(#[case] born: Option<u64>, #[case] free: bool) {
+#[case::born_after(Some(NOW - 5), false, true)]
+#[case::born_after_and_may_have_taken_it_over(Some(NOW - 5), true, false)]
+#[case::born_before(Some(NOW - 20), false, false)]
+#[case::nobody_saw_its_birth(None, false, false)]
+fn an_end_before_the_pods_birth_does_not_count(
+    #[case] born: Option<u64>,
+    #[case] returns: bool,
+    #[case] free: bool,
+) {
     let own = ended(reporting(POD, "net1", "10.0.0.5"), NOW - 3, true);
-    let own = but(&own, |end| end.born = born.map(at));
+    let own = but(&own, |end| {
+        end.born = born.map(at);
+        end.last.name_may_return = returns;
+    });
     let others = vec![gone(reporter(), NOW - 10, false)];
     let known = Known::of(&[own]).seen(1).on(at_work());
     let known = known.but(|it| it.others = others);
