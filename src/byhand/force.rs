@@ -41,7 +41,8 @@ pub struct Forced {
     pub is_readable: bool,
 }
 
-/// What may be removed at an address in the wanted pools, and why the rest may not. Reservations count where there is no row.
+/// What may be removed at an address in the wanted pools, and why the rest may not. A reservation counts where its pool has
+/// no such row.
 fn standing(
     assessor: &Assessor<'_>,
     address: IpAddr,
@@ -80,18 +81,21 @@ fn standing(
             may_go(assessor, it)
         };
         let forced = may_go.map(|is_readable| Forced {
-            pool,
+            pool: pool.clone(),
             subject: it.subject(),
             podref: it.owner().parse().ok(),
             address,
             is_readable,
         });
-        of_kind.push(forced.map_err(|reason| format!("{}: {reason}", name())));
+        of_kind.push((
+            pool,
+            forced.map_err(|reason| format!("{}: {reason}", name())),
+        ));
     });
     let is_taken = !rows.is_empty();
-    let all = if is_taken { rows } else { reservations };
+    reservations.retain(|(pool, _)| rows.iter().all(|(of_row, _)| of_row != pool));
     let (mut found, mut why_not) = (Vec::new(), Vec::new());
-    for forced in all {
+    for (_, forced) in rows.into_iter().chain(reservations) {
         match forced {
             Ok(forced) => found.push(forced),
             Err(reason) => why_not.push(reason),

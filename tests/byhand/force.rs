@@ -375,6 +375,11 @@ async fn a_reservation_alone_goes_whatever_another_network_holds() {
     server.put(blue.row(9, &fixtures::sandbox(7), "default/young", "net1"));
     server.put(fixtures::pod(NS, "young").node("node-1"));
     reserve(&server, "10.0.0.9", "alone");
+    let why = forced(&server, "10.0.0.9").await.unwrap_err();
+    let two = "several networks hold 10.0.0.9: name one pool by --pool";
+    assert_eq!(why, two);
+    server.delete("pods", NS, "young");
+    assert_eq!(forced(&server, "10.0.0.9").await.unwrap_err(), two);
     let found = find(&look(&server).await, "10.0.0.9", Some(POOL)).unwrap();
     assert_eq!(free(&server, &found).await.unwrap(), 1);
 }
