@@ -156,8 +156,8 @@ impl Events {
         } else {
             format!(
                 "addresses of pod {pod} are held: it may still run on node {shown}. \
-                 They are freed once the node is back, or removed, or tainted \
-                 {OUT_OF_SERVICE_TAINT} since it was last ready, or declared empty: kubectl annotate \
+                 They are freed once the node is back. Or, only if you know that it runs no sandboxes: once it is \
+                 removed, or tainted {OUT_OF_SERVICE_TAINT} since it was last ready, or declared empty: kubectl annotate \
                  node {first} --overwrite {NO_SANDBOXES_ANNOTATION}=$(date -u +%FT%TZ)"
             )
         };
@@ -180,7 +180,7 @@ impl Events {
     pub fn breaker_open(&self, pool: &PoolKey, uid: &str, stopped: usize, since: Timestamp) {
         let note = format!(
             "{stopped} addresses are not freed, since too many at once have lost their pods without \
-             anybody seeing it. Acknowledge: kubectl -n {} annotate ippools.whereabouts.cni.cncf.io \
+             anybody seeing it. If these pods are really gone, acknowledge: kubectl -n {} annotate ippools.whereabouts.cni.cncf.io \
              {} --overwrite {ACK_ANNOTATION}=$(date -u +%FT%TZ) (found {since:.0})",
             pool.namespace, pool.name
         );
