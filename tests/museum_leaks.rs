@@ -16,19 +16,6 @@ async fn only_alive_is_left(bench: &Bench) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn m2_01_deleted_while_the_collector_was_down() {
-    let server = room();
-    run_pod(&server, "web-0", 1);
-    let bench = Bench::start(server).await;
-    let server = bench.stop().await;
-    Kubelet::new(&server).force_delete(NS, "web-0");
-    seconds(3_600).await;
-    let bench = Bench::start(server).await;
-    goes_in(&bench, POOL, "1", W..=600).await;
-    only_alive_is_left(&bench).await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn m2_02_node_died_and_the_collector_with_it() {
     let server = server();
     put_pool(&server, &[(1, "web-0"), (2, "alive")]);
@@ -47,34 +34,6 @@ async fn m2_02_node_died_and_the_collector_with_it() {
     assert_eq!(bench.rows(POOL), ["1", "2"], "its node may still run it");
     bench.delete("nodes", "", "node-1");
     only_alive_is_left(&bench).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn m2_04_definition_deleted_edited_or_a_conflist() {
-    let gone: fn(&Server) = |s| {
-        s.delete(NADS, NS, "net");
-    };
-    let edited: fn(&Server) = |s| {
-        s.put(fixtures::nad(NS, "net", "10.9.0.0/24"));
-    };
-    let conflist: fn(&Server) = |s| {
-        let plugins = json!([
-            { "type": "tuning" },
-            { "type": "macvlan", "ipam": { "type": "whereabouts", "range": RANGE } },
-        ]);
-        let config = json!({ "cniVersion": "0.3.1", "name": "net", "plugins": plugins });
-        s.put(fixtures::nad_with_config(NS, "net", &config.to_string()));
-    };
-    for change in [gone, edited, conflist] {
-        let bench = Bench::start(room()).await;
-        run_pod(&bench, "web-0", 1);
-        seconds(60).await;
-        change(&bench);
-        seconds(1).await;
-        bench.end(["web-0"]);
-        only_alive_is_left(&bench).await;
-        bench.stop().await;
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,28 +60,6 @@ async fn m2_06_one_bad_pool_ends_the_whole_pass() {
     assert_eq!(bench.rows(bad), ["1"]);
     bench.clear_rules();
     bench.wait_rows(bad, &[]).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn m2_07_dual_stack_stops_at_the_first_range_without_a_match() {
-    let server = server();
-    let ranges = json!([{ "range": RANGE }, { "range": "fd00::/120" }]);
-    let ipam = json!({ "type": "whereabouts", "ipRanges": ranges });
-    server.put(fixtures::nad_with_ipam(NS, "net", &ipam));
-    put_running(&server, &[(2, "alive")]);
-    let six = fixtures::pool_name("fd00::/120");
-    let pool = fixtures::pool(NS, "fd00::/120");
-    server.put(pool.row_of(1, "default/web-0"));
-    let bench = Bench::start(server).await;
-    // Its IPv4 half was freed by a DEL that failed half way.
-    let pod = asking("web-0");
-    let pod = pod.reports("default/net", "net1", &["10.0.0.1", "fd00::1"]);
-    bench.put(pod.running());
-    // The row was there before it, whosever it was.
-    seconds(W + 60).await;
-    bench.end(["web-0"]);
-    goes_in(&bench, &six, "1", 0..=9).await;
-    assert_eq!(bench.rows(POOL), ["2"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,19 +105,6 @@ async fn m2_09_safety_net_never_ran_unnoticed() {
     assert_eq!(bench.told_as_freed(), ["10.0.0.1"]);
     assert_eq!(bench.counted("rows_freed"), 1);
     assert!(bench.counted("sweeps_ended") > 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn m2_11_legacy_row_without_ifname_blocks_its_own_pod() {
-    let server = room();
-    // A small range, full: the successor cannot start as long as this row is there.
-    put_row_on(&server, POOL, 1, "web-0", "", 1);
-    let bench = Bench::start(server).await;
-    // Seen while nobody of that name existed, and long before its wait is over it comes back.
-    seconds(30).await;
-    let pod = asking("web-0");
-    bench.put(pod.status(fixtures::starting_status()));
-    only_alive_is_left(&bench).await;
 }
 
 #[tokio::test(start_paused = true)]

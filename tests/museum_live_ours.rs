@@ -17,20 +17,6 @@ async fn room() -> (Bench, Beat) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn m1_21_interfaces_missing_from_network_status() {
-    let server = with_neighbour(&[]);
-    // Of two interfaces one is told, because the definition of the other has no cniVersion.
-    let pod = reporting("web-0", 1).networks("default/net,default/old");
-    server.put(pod.running());
-    put_row(&server, 1, "web-0", 1);
-    put_row(&server, 2, "web-0", 1);
-    // Nor is that one's sandbox, where nobody can say what is missing.
-    put_row(&server, 3, "web-0", 3);
-    let bench = Bench::start(server).await;
-    stays(&bench, POOL, &["1", "2", "3"]).await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn m1_22_deleted_while_its_sandbox_was_being_set_up() {
     let (bench, _beat) = room().await;
     let pod = asking("young");
@@ -59,17 +45,6 @@ async fn m1_22_deleted_while_its_sandbox_was_being_set_up() {
     // At last its node had time for a DEL.
     seconds(900).await;
     assert_eq!(bench.rows(POOL), ["1"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn m1_23_restart_forgets_that_a_row_was_held() {
-    let (bench, beat) = room().await;
-    fall_silent(&bench, "node-1", beat);
-    bench.kubelet().force_delete(NS, "web-0");
-    seconds(3_600).await;
-    assert!(bench.rows(POOL).contains(&"1".to_owned()));
-    let bench = Bench::start(bench.stop().await).await;
-    stays(&bench, POOL, &["1"]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -131,23 +106,4 @@ async fn m1_29_rejected_after_a_kubelet_restart() {
     stays(&bench, POOL, &["1"]).await;
     bench.kubelet().remove_pod(NS, "web-0");
     goes_in(&bench, POOL, "1", W..=W + 120).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn m1_30_old_id_still_in_the_row() {
-    let server = with_neighbour(&[]);
-    let pod = reporting("web-0", 1).networks("default/net,default/net");
-    let pod = pod.reports("default/net", "net1", &["10.0.0.2"]);
-    server.put(pod.running());
-    // The ADD of the present sandbox could not write its id into the first.
-    put_row(&server, 1, "web-0", 0x01d);
-    put_row(&server, 2, "web-0", 2);
-    // So it cannot be known which sandbox is the present one.
-    put_row(&server, 3, "web-0", 3);
-    // Of this pod it is known.
-    run_pod(&server, "web-1", 11);
-    put_row(&server, 11, "web-1", 11);
-    put_row(&server, 12, "web-1", 12);
-    let bench = Bench::with(server, Config::default()).await;
-    stays(&bench, POOL, &["1", "11", "2", "3"]).await;
 }
