@@ -325,31 +325,6 @@ mod tests {
     }
 
     #[rstest]
-    #[case("192.168.2.225/28", None, None, "192.168.2.224-28")]
-    #[case("10.0.0.0/8", None, None, "10.0.0.0-8")]
-    #[case("10.0.0.0/8", Some("test"), None, "test-10.0.0.0-8")]
-    #[case("10.0.0.0/8", None, Some("testnode"), "testnode-10.0.0.0-8")]
-    #[case(
-        "10.0.0.0/8",
-        Some("testnetwork"),
-        Some("testnode"),
-        "testnetwork-testnode-10.0.0.0-8"
-    )]
-    #[case("2001:db8:480:603d::/64", None, None, "2001-db8-480-603d---64")]
-    #[case("abcd::/64", None, None, "abcd---64")]
-    #[case("fd00:0:0:10::/64", None, None, "fd00-0-0-10---64")]
-    #[case("2001:0DB8:0:0::/64", None, None, "2001-db8---64")]
-    #[case("10.0.0.0/8", Some(""), None, "10.0.0.0-8")]
-    fn pool_names_are_upstreams(
-        #[case] cidr: &str,
-        #[case] network: Option<&str>,
-        #[case] node: Option<&str>,
-        #[case] name: &str,
-    ) {
-        assert_eq!(pool_name(network, node, range(cidr)), name);
-    }
-
-    #[rstest]
     #[case("10.0.0.0-8", "10.0.0.0/8", Some(None))]
     #[case("test-10.0.0.0-8", "10.0.0.0/8", Some(Some("test")))]
     #[case("test-node-10.0.0.0-8", "10.0.0.0/8", Some(Some("test-node")))]

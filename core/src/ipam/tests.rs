@@ -38,27 +38,12 @@ fn configurations_name_pools(#[case] config: &str, #[case] pools: &[&str]) {
     assert_eq!(names(config), pools);
 }
 
+/// Others are in e2e/tests/definitions.
 #[rstest]
-#[case::all(r#""range":"10.0.0.0/24""#, None, None)]
-#[case::in_the_text(
-    r#""range":"10.0.0.5-10.0.0.9/24""#,
-    Some("10.0.0.5"),
-    Some("10.0.0.9")
-)]
-#[case::beside_it(
-    r#""range":"10.0.0.0/24","range_start":"10.0.0.5","range_end":"10.0.0.9""#,
-    Some("10.0.0.5"),
-    Some("10.0.0.9")
-)]
 #[case::outside(
     r#""range":"10.0.0.0/24","range_start":"10.1.0.5","range_end":"10.0.0.9""#,
     None,
     Some("10.0.0.9")
-)]
-#[case::the_last_before_the_first(
-    r#""range":"10.0.0.0/24","range_start":"10.0.0.50","range_end":"10.0.0.20""#,
-    Some("10.0.0.50"),
-    None
 )]
 #[case::the_last_before_the_first_in_the_text(
     r#""range":"10.0.0.50-10.0.0.20/24""#,
@@ -69,16 +54,6 @@ fn configurations_name_pools(#[case] config: &str, #[case] pools: &[&str]) {
     r#""range":"10.0.0.0/24","range_start":"10.0.0.0","range_end":"10.0.0.255""#,
     None,
     None
-)]
-#[case::with_zeros_before_it(
-    r#""range":"010.000.0.0/024","range_start":"10.0.0.005","range_end":"10.0.0.09""#,
-    Some("10.0.0.5"),
-    Some("10.0.0.9")
-)]
-#[case::mapped(
-    r#""range":"::ffff:10.0.0.7/120","range_start":"::ffff:10.0.0.5","range_end":"10.0.0.9""#,
-    Some("10.0.0.5"),
-    Some("10.0.0.9")
 )]
 #[case::of_equal_keys_the_last(
     r#""range":"10.1.0.0/24","range":"10.0.0.0/24","range_start":"10.0.0.5","Range_End":"10.0.0.9""#,
@@ -129,6 +104,8 @@ fn a_range_may_leave_parts_of_it_out() {
 #[case::of_the_other_family("10.0.0.0/24", &[("10.0.0.0/24", "::a00:0/104")], Some(254))]
 #[case::of_ipv6("fd00::/120", &[("fd00::/120", "fd00::/121 10.0.0.0/8")], Some(127))]
 #[case::endless("::/0", &[("::/0", "ffff::/16")], Some((1 << 112) * 0xffff - 1))]
+#[case::all_of_ipv4("0.0.0.0/0", &[], Some((1 << 32) - 2))]
+#[case::all_of_ipv6("::/0", &[], Some(u128::MAX - 1))]
 #[case::two("10.0.0.0/31", &[("10.0.0.0/31", "")], None)]
 fn what_is_handed_out_is_counted_once(
     #[case] text: &str,
@@ -153,15 +130,6 @@ fn what_is_handed_out_is_counted_once(
     }
 }
 
-#[rstest]
-#[case("", true)]
-#[case(r#","enable_overlapping_ranges":true"#, true)]
-#[case(r#","enable_overlapping_ranges":false"#, false)]
-fn addresses_are_reserved_unless_told_otherwise(#[case] key: &str, #[case] reserves: bool) {
-    let config = format!(r#"{{"type":"x","ipam":{{"type":"whereabouts"{key}}}}}"#);
-    assert_eq!(parse(&config, "net").unwrap()[0].reserves, reserves);
-}
-
 #[test]
 fn one_bad_range_does_not_hide_the_others() {
     let config = r#"{"type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0","ipRanges":[{"range":"10.2.0.0/24"},{},{"range":"hunter2"}]}}"#;
@@ -173,21 +141,6 @@ fn one_bad_range_does_not_hide_the_others() {
         "`ipRanges[2].range` is no range of addresses",
     ];
     assert_eq!(&*ipam.problems, problems);
-}
-
-#[rstest]
-#[case("10.0.0.0/24", 254)]
-#[case("10.0.0.77/24", 254)]
-#[case("10.0.0.0/30", 2)]
-#[case("10.0.0.0/31", 0)]
-#[case("10.0.0.0/32", 0)]
-#[case("0.0.0.0/0", (1 << 32) - 2)]
-#[case("fd00::/127", 0)]
-#[case("fd00::/64", (1 << 64) - 2)]
-#[case("::/0", u128::MAX - 1)]
-fn the_first_and_the_last_address_are_never_given_out(#[case] cidr: &str, #[case] usable: u128) {
-    let range = Range::parse(cidr).unwrap();
-    assert_eq!(handed_out(range, None).unwrap_or(0), usable);
 }
 
 #[rstest]
@@ -207,36 +160,6 @@ fn what_is_wrong_is_said_without_any_value(#[case] config: &str) {
     assert!(!said.contains("hunter"), "{said}");
     let says_where = said.contains("at line 1 column ") || said.contains(": `");
     assert!(says_where, "{said}");
-}
-
-#[rstest]
-#[case(r#"{"name":"n","type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/16","node_slice_size":"/24"}}"#, Some("n"))]
-#[case(r#"{"name":"n","type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/16","node_slice_size":"24","network_name":"net"}}"#, Some("net"))]
-#[case(r#"{"name":"n","plugins":[{"type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/16","node_slice_size":"24"}}]}"#, Some("n"))]
-#[case(r#"{"name":"","plugins":[{"name":"p","type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/16","node_slice_size":"24"}}]}"#, Some("net"))]
-#[case(
-    r#"{"type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/16","node_slice_size":"24"}}"#,
-    Some("net")
-)]
-#[case(
-    r#"{"name":"n","type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/16"}}"#,
-    None
-)]
-fn slices_are_named_by_the_network_or_the_configuration(
-    #[case] config: &str,
-    #[case] slices: Option<&str>,
-) {
-    let ipam = &parse(config, "net").unwrap()[0];
-    assert_eq!(ipam.slices.as_deref(), slices);
-    let slice = Range::parse("10.0.3.0/24").unwrap();
-    let network = ipam.network_name.as_deref();
-    assert_eq!(
-        ipam.slice_pool_name("node-1", slice),
-        format!(
-            "{}node-1-10.0.3.0-24",
-            network.map_or(String::new(), |n| format!("{n}-"))
-        )
-    );
 }
 
 #[rstest]
