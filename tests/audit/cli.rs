@@ -1,4 +1,4 @@
-//! The binary as its user meets it: help, bad input, the CRDs.
+//! The binary as its user meets it: help, bad input, the log.
 
 use rstest::rstest;
 
@@ -22,6 +22,11 @@ use super::*;
 #[case::nothing_to_release(&["release"], "--force <IP>...")]
 #[case::no_questions(&["release", "--force", "10.0.0.1", "--yes"], "unexpected argument '--yes'")]
 #[case::no_ip(&["release", "--force", "cart-0"], "invalid IP address syntax")]
+#[case::watch_has_no_yaml(&["watch", "-o", "yaml"], "invalid value 'yaml'")]
+#[case::watch_too_often(&["watch", "--interval", "500ms"], "--interval must be at least 1s")]
+#[case::watch_of_no_labels(&["watch", "-l", "a=="], "")]
+#[case::watch_of_a_file(&["watch", "-f", "dump.json"], "unexpected argument '-f'")]
+#[case::watch_without_kubeconfig(&["watch", "--kubeconfig", "/nonexistent/config"], "/nonexistent/config")]
 #[case::no_directory(&["crds", "--output", "/nonexistent/dir"], "/nonexistent/dir")]
 fn bad_input_is_a_clear_line_and_exit_code_2(#[case] args: &[&str], #[case] says: &str) {
     let (code, stdout, stderr) = ipgc(args);
@@ -69,25 +74,6 @@ fn a_port_that_is_taken_is_one_line_and_exit_code_2() {
         ipgc(&[&run[..], &[&address]].concat()),
         &format!("ipgc: cannot listen on {address} (--listen): "),
     );
-}
-
-#[test]
-fn crds_prints_one_document_for_each_kind() {
-    let (code, yaml, _) = ipgc(&["crds"]);
-    assert_eq!(code, 0);
-    for kind in [
-        "IPPool",
-        "OverlappingRangeIPReservation",
-        "NodeSlicePool",
-        "NetworkAttachmentDefinition",
-    ] {
-        assert_eq!(
-            yaml.matches(&format!("\n    kind: {kind}\n")).count(),
-            1,
-            "{kind}"
-        );
-    }
-    assert_eq!(yaml.matches("kind: CustomResourceDefinition").count(), 4);
 }
 
 #[rstest]

@@ -26,24 +26,6 @@ fn without_nodes_what_is_stale_waits_for_them() {
     );
 }
 
-/// A line for each of several.
-#[test]
-fn each_kind_that_is_missing_has_a_line() {
-    let server = shop();
-    put_slices(&server, &[("n1", "10.0.0.0/24")]);
-    let has = [Kind::IpPool, Kind::Pod, Kind::Definition];
-    let begins = [
-        "overlappingrangeipreservations: ",
-        "nodeslicepools: a pool without",
-        "nodes: ",
-    ];
-    let notes = part(&server, &has).judged().notes;
-    assert_eq!(notes.len(), begins.len() + 1, "{notes:?}");
-    for (note, begin) in notes.iter().zip(begins) {
-        assert_begins(note, &format!("the input has no {begin}"));
-    }
-}
-
 #[test]
 fn without_pools_there_is_nothing_to_judge() {
     let error = without(Kind::IpPool).read().unwrap_err();
@@ -53,6 +35,7 @@ fn without_pools_there_is_nothing_to_judge() {
     );
 }
 
+/// In one list, or in two as of `cat pods.json pools.json`.
 #[test]
 fn pods_that_were_read_before_the_rows_prove_nothing() {
     let kinds = [
@@ -62,23 +45,18 @@ fn pods_that_were_read_before_the_rows_prove_nothing() {
         Kind::Definition,
         Kind::Reservation,
     ];
-    let report = part(&shop(), &kinds).judged();
-    let finding = only(&report);
-    assert_eq!(finding.problem, Problem::Unknown);
-    assert_ends(
-        &finding.detail,
-        "the pods were read before the IPPools or their reservations",
-    );
-}
-
-/// As of `cat pods.json pools.json`.
-#[test]
-fn lists_of_which_that_of_the_pods_comes_first_prove_nothing() {
     let pods = dump_of(&shop(), &[Kind::Pod]);
     let rest = dump_of(&shop(), &all_but(Kind::Pod));
-    let report = File::new(format!("{pods}\n{rest}")).judged();
-    let says = "the pods were read before the IPPools or their reservations";
-    assert_ends(&only(&report).detail, says);
+    let lists = File::new(format!("{pods}\n{rest}"));
+    for file in [part(&shop(), &kinds), lists] {
+        let report = file.judged();
+        let finding = only(&report);
+        assert_eq!(finding.problem, Problem::Unknown);
+        assert_ends(
+            &finding.detail,
+            "the pods were read before the IPPools or their reservations",
+        );
+    }
 }
 
 /// As of `for ns in …; do kubectl get pods -n $ns -o json; done`: one namespace may have been refused.

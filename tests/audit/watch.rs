@@ -1,4 +1,4 @@
-//! `ipgc watch`: the findings that there are, then what changes, looks that fail, bad input, and the ways to stop it.
+//! `ipgc watch`: the findings that there are, then what changes, looks that fail, and the ways to stop it.
 
 use std::{
     io::{self, BufRead as _, BufReader, Write},
@@ -429,16 +429,6 @@ async fn a_first_look_that_fails_is_the_end(#[case] filter: Filter, #[case] says
     );
     assert_eq!(ended.await, Err(says.to_owned()));
     assert_eq!(output.take() + &complaints.take(), "");
-}
-
-#[rstest]
-#[case(&["-o", "yaml"], "invalid value 'yaml'")]
-#[case(&["--interval", "500ms"], "--interval must be at least 1s")]
-#[case(&["-l", "a=="], "")]
-#[case(&["-f", "dump.json"], "unexpected argument '-f'")]
-#[case(&["--kubeconfig", "/nonexistent/config"], "/nonexistent/config")]
-fn bad_input_is_one_line_and_exit_code_2(#[case] args: &[&str], #[case] says: &str) {
-    assert_refused(ipgc(&[&["watch"], args].concat()), says);
 }
 
 /// Of `ipgc watch` against a server that takes requests and never answers.
