@@ -1,12 +1,9 @@
-//! The rights that `ipgc run` asks for before it starts: on the in-process API server, and against
-//! what `manifests/` grant.
-
-use std::{collections::BTreeSet, fs, path::Path};
+//! The rights that `ipgc run` asks for before it starts, on the in-process API server. That `manifests/` grant just these
+//! is shown on a real one (e2e/tests/scenarios/rights.rs).
 
 use crate::prelude::*;
 use ipgc::access::{CallError, Right, Scope, missing};
 use kube::{Client, client::Body};
-use serde::Deserialize;
 use testkit::RuleBuilder;
 
 /// The reviews, and nothing else that is created.
@@ -46,13 +43,9 @@ fn matching(right: &Right) -> Match {
         .filter(asks)
 }
 
-fn lines(rights: &[Right]) -> Vec<String> {
-    rights.iter().map(Right::to_string).collect()
-}
-
 async fn asked(server: &Server, pools: Option<&str>, dry_run: bool) -> Vec<String> {
     let answer = missing(&server.client(), config(pools, dry_run).rights()).await;
-    lines(&answer.unwrap())
+    answer.unwrap().iter().map(Right::to_string).collect()
 }
 
 #[rstest]
@@ -170,82 +163,4 @@ async fn a_few_are_asked_at_a_time() {
     let asking = timeout(silent, missing(&client, config.rights())).await;
     assert!(asking.is_err());
     assert_eq!(server.requests().len(), 4, "{}", server.requests());
-}
-
-// ---- against the manifests ---------------------------------------------------------------------
-
-fn manifest(path: &str) -> Vec<Value> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("manifests")
-        .join(path);
-    let text = fs::read_to_string(path).unwrap();
-    serde_yaml::Deserializer::from_str(&text)
-        .map(|document| Value::deserialize(document).unwrap())
-        .collect()
-}
-
-fn texts(value: &Value) -> Vec<&str> {
-    let all = value.as_array().into_iter().flatten();
-    all.map(|text| text.as_str().unwrap()).collect()
-}
-
-/// Each verb that is granted on each kind, as a [`Right`] says it.
-fn granted(objects: &[Value]) -> BTreeSet<String> {
-    let mut granted = BTreeSet::new();
-    for binding in objects.iter().filter(|o| o.get("roleRef").is_some()) {
-        let namespace = match binding["kind"].as_str().unwrap() {
-            "ClusterRoleBinding" => None,
-            _ => Some(binding["metadata"]["namespace"].as_str().unwrap()),
-        };
-        let role = objects.iter().find(|role| {
-            let reference = &binding["roleRef"];
-            role["kind"] == reference["kind"]
-                && role["metadata"]["name"] == reference["name"]
-                && (role["kind"] == "ClusterRole"
-                    || role["metadata"]["namespace"].as_str() == namespace)
-        });
-        for rule in role.unwrap()["rules"].as_array().unwrap() {
-            for resource in texts(&rule["resources"]) {
-                let place = match namespace {
-                    Some(namespace) => format!("in namespace {namespace}"),
-                    None if resource == "nodes" => "at the cluster scope".to_owned(),
-                    None => "in all namespaces".to_owned(),
-                };
-                let kinds = texts(&rule["apiGroups"])
-                    .into_iter()
-                    .map(|group| match group {
-                        "" => resource.to_owned(),
-                        group => format!("{resource}.{group}"),
-                    });
-                for kind in kinds {
-                    let names = [&[kind.as_str()], &*texts(&rule["resourceNames"])].concat();
-                    let kind = names.join(" ");
-                    let verbs = texts(&rule["verbs"]).into_iter();
-                    granted.extend(verbs.map(|verb| format!("{verb} {kind} {place}")));
-                }
-            }
-        }
-    }
-    granted
-}
-
-/// Both ways: no right is asked for that the manifests do not grant, and none granted that is not
-/// asked for.
-fn assert_granted(granted: &BTreeSet<String>, pools: Option<&str>) {
-    let needed: BTreeSet<_> = lines(&config(pools, false).rights()).into_iter().collect();
-    assert_eq!(*granted, needed);
-}
-
-#[test]
-fn the_list_is_what_the_manifests_grant() {
-    assert_granted(&granted(&manifest("base/rbac.yaml")), None);
-}
-
-#[test]
-fn with_a_pool_namespace_it_is_what_the_overlay_grants() {
-    let mut objects = manifest("base/rbac.yaml");
-    // As its kustomization does.
-    objects.retain(|o| o["kind"] != "ClusterRoleBinding" || o["metadata"]["name"] != "ipgc-pools");
-    objects.extend(manifest("overlays/other-namespace/pools.yaml"));
-    assert_granted(&granted(&objects), Some("openshift-multus"));
 }

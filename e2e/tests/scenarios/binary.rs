@@ -140,25 +140,19 @@ async fn the_deployments_pods_are_admitted_where_only_restricted_ones_are() -> R
 }
 
 #[rstest]
-#[case::reads_pods("list", "", "pods", true)]
-#[case::removes_rows("patch", "whereabouts.cni.cncf.io", "ippools", true)]
-#[case::never_deletes_pods("delete", "", "pods", false)]
-#[case::never_reads_secrets("get", "", "secrets", false)]
-#[case::never_replaces_pools("update", "whereabouts.cni.cncf.io", "ippools", false)]
-#[case::never_deletes_pools("delete", "whereabouts.cni.cncf.io", "ippools", false)]
-#[case::never_deletes_leases("delete", "coordination.k8s.io", "leases", false)]
-#[case::never_takes_upstreams_lease("update", "coordination.k8s.io", "leases", false)]
+#[case::reads_pods("list", "pods", true)]
+#[case::never_deletes_pods("delete", "pods", false)]
+#[case::never_reads_secrets("get", "secrets", false)]
 #[tokio::test]
 async fn the_server_grants_what_the_manifests_say(
     #[case] verb: &str,
-    #[case] group: &str,
     #[case] resource: &str,
     #[case] granted: bool,
 ) -> Result<()> {
     let plane = applied().await?;
     let review = json!({
         "spec": {"user": ACCOUNT, "resourceAttributes": {
-            "namespace": "kube-system", "verb": verb, "group": group, "resource": resource,
+            "namespace": "kube-system", "verb": verb, "resource": resource,
         }},
     });
     let reviews = Api::<SubjectAccessReview>::all(plane.admin().await?);
