@@ -1,6 +1,7 @@
 //! Tests of the ends that the index keeps, gives out and forgets.
 
 #![allow(clippy::unwrap_used)]
+use rstest::rstest;
 use testkit::fixtures::{PodBuilder, pod, sandbox, starting_status};
 
 use super::*;
@@ -204,67 +205,26 @@ fn listed() -> PodIndex {
     index
 }
 
-#[test]
-fn who_is_born_after_the_list_may_have_had_a_predecessor_that_nobody_saw() {
-    assert_eq!(doubt(&mut listed(), 20), Some(at(10)));
-}
-
-#[test]
-fn who_is_born_after_a_sweep_that_found_no_row_of_its_name_has_none() {
+/// What is done after the list, when the pod is born, and since when there may have been another that nobody saw.
+#[rstest]
+#[case::after_the_list(|_: &mut PodIndex| {}, 20, Some(10))]
+#[case::a_sweep_found_no_row_of_its_name(|it: &mut PodIndex| sweep(it, 110, Some("d/web-1")), 120, None)]
+#[case::a_row_of_its_name_may_be_a_predecessors(|it: &mut PodIndex| sweep(it, 110, Some("d/web-0")), 120, Some(10))]
+#[case::the_row_is_gone_by_the_next_sweep(|it: &mut PodIndex| { sweep(it, 110, Some("d/web-0")); sweep(it, 130, None); }, 140, None)]
+#[case::a_sweep_soon_after_the_list_may_come_before_a_late_add(|it: &mut PodIndex| sweep(it, 109, None), 300, Some(10))]
+#[case::a_sweep_that_was_cut_off_counts_for_nothing(|it: &mut PodIndex| { it.begin_sweep(); see_row(it, "d/web-1", 110); }, 120, Some(10))]
+#[case::nor_does_what_it_found_count_in_the_next_one(|it: &mut PodIndex| { it.begin_sweep(); see_row(it, "d/web-0", 110); sweep(it, 130, None); }, 140, None)]
+// The first of them had the row when the sweep looked.
+#[case::a_successor_inherits_it(|it: &mut PodIndex| { doubt(it, 20); sweep(it, 110, None); }, 120, Some(10))]
+#[case::after_another_list(|it: &mut PodIndex| { sweep(it, 110, None); it.begin_list(at(115)); it.end_list(at(120)); }, 130, Some(120))]
+fn who_is_born_may_have_had_a_predecessor_that_nobody_saw(
+    #[case] before: fn(&mut PodIndex),
+    #[case] born: u64,
+    #[case] since: Option<u64>,
+) {
     let mut index = listed();
-    sweep(&mut index, 110, Some("d/web-1"));
-    assert_eq!(doubt(&mut index, 120), None);
-}
-
-#[test]
-fn a_row_of_its_name_may_be_a_predecessors() {
-    let mut index = listed();
-    sweep(&mut index, 110, Some("d/web-0"));
-    assert_eq!(doubt(&mut index, 120), Some(at(10)));
-    // The row is gone by the next one.
-    let mut index = listed();
-    sweep(&mut index, 110, Some("d/web-0"));
-    sweep(&mut index, 130, None);
-    assert_eq!(doubt(&mut index, 140), None);
-}
-
-#[test]
-fn a_sweep_soon_after_the_list_may_come_before_a_late_add() {
-    let mut index = listed();
-    sweep(&mut index, 109, None);
-    assert_eq!(doubt(&mut index, 300), Some(at(10)));
-}
-
-#[test]
-fn a_sweep_that_was_cut_off_counts_for_nothing() {
-    let mut index = listed();
-    index.begin_sweep();
-    see_row(&mut index, "d/web-1", 110);
-    assert_eq!(doubt(&mut index, 120), Some(at(10)));
-    // Nor does what it found count in the next one.
-    let mut index = listed();
-    index.begin_sweep();
-    see_row(&mut index, "d/web-0", 110);
-    sweep(&mut index, 130, None);
-    assert_eq!(doubt(&mut index, 140), None);
-}
-
-#[test]
-fn a_successor_inherits_the_doubt() {
-    let mut index = listed();
-    assert_eq!(doubt(&mut index, 20), Some(at(10)));
-    // The first of them had the row when the sweep looked.
-    sweep(&mut index, 110, None);
-    assert_eq!(doubt(&mut index, 120), Some(at(10)));
-}
-
-#[test]
-fn after_another_list_all_are_in_doubt_again() {
-    let mut index = listed();
-    sweep(&mut index, 110, None);
-    index.begin_list(at(115));
-    index.end_list(at(120));
-    assert_eq!(doubt(&mut index, 130), Some(at(120)));
+    before(&mut index);
+    assert_eq!(doubt(&mut index, born), since.map(at));
 }
 
 #[test]
