@@ -247,34 +247,49 @@ async fn rows_of_one_interface_are_of_one_whatever_its_name(
     goes_in(&bench, POOL, "1", W + 180..=W + 360).await;
 }
 
-/// Deleted by force after it had been deleting for W or more, while the watch of pods is lost.
-#[rstest]
-#[case::watched(false)]
-#[case::in_a_gap(true)]
-#[tokio::test(start_paused = true)]
-async fn a_pod_that_its_kubelet_did_not_stop_is_forced_away(#[case] in_gap: bool) {
-    let (bench, _beat) = stage(seldom()).await;
-    begin_deletion(&bench, 30);
-    seconds(W + 120).await;
-    if in_gap {
-        bench.relist();
-    }
-    bench.kubelet().force_delete(NS, "web-0");
-    stays(&bench, POOL, &["1"]).await;
-}
-
-/// A container ended for the first time, and its kubelet pulls its image anew: it still says that the container ended.
-#[rstest]
-#[case::waiting(json!({"waiting": {"reason": "ContainerCreating"}}))]
-#[case::terminated(json!({"terminated": {"exitCode": 1, "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:10:00Z"}}))]
-#[tokio::test(start_paused = true)]
-async fn a_pod_is_forced_away_while_a_container_is_restarted(#[case] state: Value) {
-    let (bench, _beat) = stage(seldom()).await;
-    let found = bench.edit("pods", NS, "web-0", |pod| {
+/// The state of the container of `web-0`.
+fn set_container(server: &Server, state: Value) {
+    let found = server.edit("pods", NS, "web-0", |pod| {
         pod["status"]["containerStatuses"][0]["state"] = state;
     });
     assert!(found);
-    seconds(10).await;
+}
+
+/// It ended for the first time.
+fn ended_once() -> Value {
+    json!({"terminated": {"exitCode": 1, "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:10:00Z"}})
+}
+
+/// Its kubelet did not stop it in time; or pulls an image anew, and still says that the container ended. What ipgc learns
+/// by a list or at its start counts as well.
+#[rstest]
+#[case::not_stopped("list of its end", W + 120, |s: &Server| begin_deletion(s, 30))]
+#[case::not_stopped_before_ipgc_began("start", 3_600, |s: &Server| begin_deletion(s, 30))]
+#[case::waits("watch", 10, |s: &Server| set_container(s, json!({"waiting": {"reason": "ContainerCreating"}})))]
+#[case::restarts("watch", 10, |s: &Server| set_container(s, ended_once()))]
+#[case::restarts_as_a_list_shows("list", 0, |s: &Server| { set_container(s, ended_once()); begin_deletion(s, 30); })]
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_its_kubelet_did_not_stop_is_forced_away(
+    #[case] known_by: &str,
+    #[case] wait: u64,
+    #[case] deed: fn(&Server),
+) {
+    let (mut bench, _beat) = stage(seldom()).await;
+    let lost = (known_by == "list").then(|| bench.on_events(Match::watch("pods")).lose());
+    deed(&bench);
+    seconds(wait).await;
+    if known_by == "start" {
+        bench = Bench::with(bench.stop().await, seldom()).await;
+    }
+    if let Some(lost) = lost {
+        lost.remove();
+        bench.relist();
+    }
+    if known_by == "list of its end" {
+        bench.relist();
+    } else {
+        seconds(10).await;
+    }
     bench.kubelet().force_delete(NS, "web-0");
     stays(&bench, POOL, &["1"]).await;
 }
@@ -333,38 +348,6 @@ async fn the_end_of_a_pod_that_is_left_to_sweeps_is_not_forgotten(#[case] capaci
     let rows = bench.rows(POOL);
     assert!(rows.contains(&"1".to_owned()), "{rows:?}");
     assert!(!rows.contains(&"2".to_owned()), "{rows:?}");
-}
-
-/// It ended and the pod was deleted while the watch of pods was lost.
-#[tokio::test(start_paused = true)]
-async fn a_pod_is_forced_away_while_a_container_is_restarted_as_a_list_shows() {
-    let (bench, _beat) = stage(seldom()).await;
-    let lost = bench.on_events(Match::watch("pods")).lose();
-    let found = bench.edit("pods", NS, "web-0", |pod| {
-        pod["status"]["containerStatuses"][0]["state"] =
-            json!({"terminated": {"exitCode": 1, "startedAt": "2026-01-01T00:00:00Z"}});
-    });
-    assert!(found);
-    begin_deletion(&bench, 30);
-    lost.remove();
-    bench.relist();
-    seconds(10).await;
-    bench.kubelet().force_delete(NS, "web-0");
-    stays(&bench, POOL, &["1"]).await;
-}
-
-/// It is being deleted when ipgc begins.
-#[tokio::test(start_paused = true)]
-async fn a_pod_that_its_kubelet_did_not_stop_before_ipgc_began_is_forced_away() {
-    let server = with_neighbour(&[(1, "web-0")]);
-    let _beat = live_node(&server, "node-1");
-    run_on(&server, "node-1", "web-0", 1);
-    begin_deletion(&server, 30);
-    seconds(3_600).await;
-    let bench = Bench::with(server, seldom()).await;
-    seconds(10).await;
-    bench.kubelet().force_delete(NS, "web-0");
-    stays(&bench, POOL, &["1"]).await;
 }
 
 /// It has no annotation of multus, and whereabouts serves the cluster's own network.
