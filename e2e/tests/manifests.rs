@@ -160,11 +160,9 @@ fn all_objects_are_labelled(#[case] path: &str) {
     }
 }
 
-#[rstest]
-#[case(BASE)]
-#[case(OTHER_NAMESPACE)]
-fn namespace_enforces_restricted(#[case] path: &str) {
-    let objects = render(path);
+#[test]
+fn namespace_enforces_restricted() {
+    let objects = render(BASE);
     let labels = &find(&objects, "Namespace -/ipgc-system")["metadata"]["labels"];
     for mode in ["enforce", "audit", "warn"] {
         let level = format!("pod-security.kubernetes.io/{mode}");
@@ -173,11 +171,9 @@ fn namespace_enforces_restricted(#[case] path: &str) {
     }
 }
 
-#[rstest]
-#[case(BASE)]
-#[case(OTHER_NAMESPACE)]
-fn pod_is_confined(#[case] path: &str) {
-    let objects = render(path);
+#[test]
+fn pod_is_confined() {
+    let objects = render(BASE);
     let deployment = &find(&objects, "Deployment ipgc-system/ipgc")["spec"];
     let pod = &deployment["template"]["spec"];
     assert_eq!(
@@ -213,11 +209,9 @@ fn pod_is_confined(#[case] path: &str) {
     );
 }
 
-#[rstest]
-#[case(BASE)]
-#[case(OTHER_NAMESPACE)]
-fn pod_is_probed_where_it_listens(#[case] path: &str) {
-    let objects = render(path);
+#[test]
+fn pod_is_probed_where_it_listens() {
+    let objects = render(BASE);
     let deployment = &find(&objects, "Deployment ipgc-system/ipgc")["spec"];
     let container = &deployment["template"]["spec"]["containers"][0];
     assert_eq!(
