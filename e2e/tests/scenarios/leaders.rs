@@ -1,10 +1,7 @@
-//! Two copies of the binary on the real API server: one leads until it is killed, ended or stopped in its
-//! tracks; and two that both write at once.
+//! Two copies of the binary on the real API server: one leads until it is stopped in its tracks; and two that both write
+//! at once.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use e2e::{Result, ours::Ipgc, pods::End, pools::Row, wait};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -16,9 +13,6 @@ use crate::{
 
 /// A Lease lasts 15 s. A copy that waits for it reads it every 2.4 s at the least.
 const LEASE: Duration = Duration::from_secs(15);
-/// Promised from a crash to the first free, and from the end of a leader.
-const AFTER_CRASH: Duration = Duration::from_secs(15 + 9);
-const AFTER_RELEASE: Duration = Duration::from_secs(5);
 /// No node counts as ready to set a pod up again before a kubelet's longest pause between two tries.
 const KUBELET_TRY: Duration = Duration::from_secs(120);
 
@@ -62,42 +56,6 @@ fn pool_of(scene: &Scene) -> String {
 /// The name of a reservation, or of the pool, in the network of [`two`].
 fn reserved(scene: &Scene, name: &str) -> String {
     format!("{}-{name}", scene.namespace.name)
-}
-
-#[tokio::test]
-async fn a_leader_that_is_killed_is_succeeded() -> Result<()> {
-    let (scene, _, leader, other) = two("killed").await?;
-    let killed = Instant::now();
-    leader.process().kill()?;
-    scene.namespace.end_pod("web-0", End::Succeeded).await?;
-    let read = || async { scene.namespace.offsets(&pool_of(&scene)).await };
-    wait::until_state("the free", AFTER_CRASH, read, |rows| *rows == [2]).await?;
-    assert!(killed.elapsed() < AFTER_CRASH, "{}", other.log());
-    // No sooner than its Lease allows, which was renewed two and a half seconds before at the latest.
-    let least = LEASE.saturating_sub(Duration::from_secs(3));
-    assert!(killed.elapsed() > least, "{}", other.log());
-    scene
-        .namespace
-        .wait_reservations(&[&reserved(&scene, "10.1.0.2")])
-        .await?;
-    terminated(other).await.map(drop)
-}
-
-#[tokio::test]
-async fn a_leader_that_ends_is_succeeded_at_once() -> Result<()> {
-    let (scene, _, leader, other) = two("ended").await?;
-    scene.namespace.end_pod("web-0", End::Succeeded).await?;
-    terminated(leader).await?;
-    let ended = Instant::now();
-    scene.namespace.end_pod("web-1", End::Succeeded).await?;
-    scene.namespace.wait_offsets(&pool_of(&scene), &[]).await?;
-    let waited = ended.elapsed();
-    assert!(
-        waited < AFTER_RELEASE + COOLDOWN,
-        "{waited:?}\n{}",
-        other.log()
-    );
-    terminated(other).await.map(drop)
 }
 
 /// It wakes up with what it knew when it led, and with a batch that it was about to free.
