@@ -36,7 +36,7 @@ pub fn read(paths: &[PathBuf], selector: Option<&Selector>) -> Result<Snapshot, 
         others: BTreeMap::new(),
         texts: 0,
         order: Vec::new(),
-        of_pods: BTreeSet::new(),
+        of_pods: BTreeMap::new(),
         empty: Vec::new(),
     };
     for path in expand(paths, &mut reader.gather.is_gathered)? {
@@ -50,7 +50,8 @@ pub fn read(paths: &[PathBuf], selector: Option<&Selector>) -> Result<Snapshot, 
     let others = reader.others.into_iter();
     let notes = others.map(|(kind, count)| format!("passed over {count} of kind {kind}"));
     reader.gather.snapshot.notes.extend(notes);
-    let mut snapshot = finish(reader.gather.end(), &reader.order, &reader.empty)?;
+    let may_lack = may_lack_pods(&reader.of_pods);
+    let mut snapshot = finish(reader.gather.end(), &reader.order, &reader.empty, may_lack)?;
     let pods = snapshot.pods.iter();
     let namespaces: BTreeSet<Box<str>> = pods.map(|pod| pod.podref.namespace().into()).collect();
     // One list of kubectl is of one namespace or of all of them, and the cluster's own pods are in this one. Of several
@@ -74,8 +75,8 @@ struct Reader {
     texts: usize,
     /// The kinds that tell what was read first, each with the number of its text.
     order: Vec<(usize, Kind)>,
-    /// The lists with pods, each as the number of its text and of the list in it.
-    of_pods: BTreeSet<(usize, usize)>,
+    /// How many pods each list has, by the number of its text and of the list in it. Pods that are alone have no list.
+    of_pods: BTreeMap<(usize, Option<usize>), usize>,
     /// The files without objects or lists.
     empty: Vec<PathBuf>,
 }
@@ -109,7 +110,7 @@ impl Reader {
                     self.order.push((text, kind));
                 }
                 if kind == Kind::Pod {
-                    self.of_pods.insert((text, object.document));
+                    *self.of_pods.entry((text, object.list)).or_default() += 1;
                 }
                 return self.gather.object(kind, object.text);
             }
@@ -198,12 +199,14 @@ fn finish(
     mut snapshot: Snapshot,
     order: &[(usize, Kind)],
     empty: &[PathBuf],
+    may_lack: Option<&'static str>,
 ) -> Result<Snapshot, String> {
     note_empty_files(&mut snapshot, empty);
     if snapshot.no_proof.is_none() {
         let unordered = unproven(order);
         snapshot.is_unordered = unordered.is_some();
-        let reason = unordered.or_else(|| of_one_node(&snapshot));
+        let reason = unordered.or(may_lack);
+        let reason = reason.or_else(|| of_one_node(&snapshot));
         snapshot.no_proof = reason.map(Into::into);
     }
     if !snapshot.kinds.contains(&Kind::IpPool) {
@@ -262,6 +265,20 @@ fn note_empty_files(snapshot: &mut Snapshot, empty: &[PathBuf]) {
         "empty, as after a gather that failed, so nobody knows what is missing: {}",
         report::names(&names)
     ));
+}
+
+/// kubectl reads so many objects at a time. If it cannot read more, it prints those that it has as a whole list.
+const PAGE: usize = 500;
+
+/// Why pods may be missing in the input, by how many each list has.
+fn may_lack_pods(of_pods: &BTreeMap<(usize, Option<usize>), usize>) -> Option<&'static str> {
+    if of_pods.keys().any(|(_, list)| list.is_none()) {
+        return Some("some pods are single objects, beside which others may be missing");
+    }
+    let mut counts = of_pods.values();
+    counts
+        .any(|pods| pods.is_multiple_of(PAGE))
+        .then_some("a list of pods may have been cut off between pages")
 }
 
 /// Each node runs some pod, those of DaemonSets at least: where all are of one, others were left out.

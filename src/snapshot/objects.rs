@@ -39,8 +39,8 @@ pub struct Object<'t> {
     pub kind: &'t str,
     /// Its JSON.
     pub text: &'t str,
-    /// The number of the list that it is in, or that it is alone, within the text.
-    pub document: usize,
+    /// The number of the list that it is in, within the text; none if it is alone.
+    pub list: Option<usize>,
 }
 
 /// Takes each object. An error is one line that says what is wrong with the object.
@@ -275,7 +275,7 @@ impl<'s> Text<'s> {
             let text = str::from_utf8(&self.bytes[begin..self.start]);
             let text = text.map_err(|error| self.syntax(error))?;
             let of_none = Type::default();
-            return give(&here, &list, text, &of_none, self.documents, each);
+            return give(&here, &list, text, &of_none, None, each);
         }
         let metadata = metadata.and_then(|text| serde_json::from_str::<ListMeta>(&text).ok());
         let more = metadata.and_then(|metadata| metadata.continue_);
@@ -298,9 +298,9 @@ impl<'s> Text<'s> {
         while goes_on {
             self.peek()?;
             let here = self.here();
-            let document = self.documents;
+            let number = Some(self.documents);
             let (own, text) = self.value()?;
-            give(&here, &own, text, list, document, each)?;
+            give(&here, &own, text, list, number, each)?;
             goes_on = self.goes_on(b']')?;
         }
         Ok(())
@@ -355,7 +355,7 @@ fn give(
     own: &Type,
     text: &str,
     list: &Type,
-    document: usize,
+    number: Option<usize>,
     each: &mut Each<'_>,
 ) -> Result<(), String> {
     let given = match (&own.version, &own.kind, list.of_items()) {
@@ -367,7 +367,7 @@ fn give(
             version,
             kind,
             text,
-            document,
+            list: number,
         }),
         None => Err("it has no apiVersion and kind".to_owned()),
     };

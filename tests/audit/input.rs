@@ -226,10 +226,14 @@ fn an_object_that_is_there_twice_is_an_error() {
 fn lists_objects_and_several_of_them_come_to_the_same() {
     let server = shop();
     let whole = dump(&server).judged();
-    let items = dump_of(&server, &Kind::ALL);
-    let items = items["items"].as_array().unwrap();
+    let list = dump_of(&server, &Kind::ALL);
+    let items = list["items"].as_array().unwrap();
     let apart: Vec<_> = items.iter().map(ToString::to_string).collect();
-    assert_eq!(File::new(apart.join("\n")).judged(), whole);
+    // A pod alone does not tell that there is no other.
+    let alone = File::new(apart.join("\n")).judged();
+    assert_eq!(alone.totals.rows, whole.totals.rows);
+    assert_eq!(problems(&alone), ["unknown 10.0.0.2"]);
+    assert_ends(&only(&alone).detail, "beside which others may be missing");
     // As the API server writes lists: the type first, and none in the items.
     let lists = Kind::ALL.map(|kind| {
         let (version, name) = kind.type_of();
@@ -252,7 +256,7 @@ fn lists_objects_and_several_of_them_come_to_the_same() {
     );
     // A kind that is none of ours is passed over, and told.
     let other = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}"#;
-    let more = File::new(format!("{other}{}", apart.join("\n"))).judged();
+    let more = File::new(format!("{other}{list}")).judged();
     assert_eq!(more.findings, whole.findings);
     assert_eq!(more.notes, ["passed over 1 of kind ConfigMap"]);
 }

@@ -77,6 +77,23 @@ fn namespaces_without_a_pod_prove_nothing_unless_the_dump_is_whole() {
     assert_eq!(report.totals.split.stale, 3);
 }
 
+/// kubectl reads 500 at a time. If it cannot read the next ones, it prints a list of those that it has.
+#[rstest]
+#[case::whole(499, "stale 10.0.0.2")]
+#[case::maybe_cut_off(500, "unknown 10.0.0.2")]
+#[case::whole_again(501, "stale 10.0.0.2")]
+fn a_list_of_full_pages_may_have_been_cut_off(#[case] pods: usize, #[case] found: &str) {
+    let server = shop();
+    for number in server.list("pods").len()..pods {
+        let idle = fixtures::pod(NS, &format!("idle-{number}")).node("n1");
+        server.put(idle.running());
+    }
+    let report = dump(&server).judged();
+    assert_eq!(problems(&report), [found]);
+    let is_told = report.notes.join("; ").contains("between pages");
+    assert_eq!(is_told, found.starts_with("unknown"));
+}
+
 #[test]
 fn pods_of_one_node_prove_nothing_where_there_are_several() {
     let server = shop();
