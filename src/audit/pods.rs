@@ -92,11 +92,10 @@ impl Use<'_> {
 
     /// Whether the row would have been seen if there were one.
     fn all_is_seen(&self) -> bool {
-        let mut pools = self.assessor.index.pools.iter();
-        // The pool may be in a namespace that was not looked at.
-        let is_looked_at =
-            self.assessor.snapshot.pools_of.is_none() || pools.any(|place| self.is_of(place));
-        self.assessor.blind.is_empty() && is_looked_at
+        let (snapshot, mut pools) = (self.assessor.snapshot, self.assessor.index.pools.iter());
+        // The pool may be in a namespace that was not looked at, or that files lack.
+        let are_all = snapshot.source == Source::Cluster && snapshot.pools_of.is_none();
+        self.assessor.blind.is_empty() && (are_all || pools.any(|place| self.is_of(place)))
     }
 
     /// Whether there is a reservation of this address for this pod.

@@ -88,6 +88,21 @@ async fn what_no_row_holds_is_of_a_pool_too() {
     }
 }
 
+/// As of the IPPools of one namespace, and the pods of all.
+#[test]
+fn a_pool_that_files_lack_may_hold_what_a_pod_uses() {
+    let server = server();
+    let elsewhere = fixtures::pool("elsewhere", "10.1.0.0/24").network_name("blue");
+    server.put(elsewhere);
+    let blue = json!({ "range": "10.1.0.0/24", "network_name": "blue" });
+    define(&server, "blue", &blue);
+    server.put(pod("web-9", 9));
+    assert_eq!(dump(&server).judged().findings, []);
+    put_pool(&server, &[]);
+    let report = dump(&server).judged();
+    assert_eq!(problems(&report), ["in-use-unallocated 10.0.0.9"]);
+}
+
 #[tokio::test]
 async fn a_row_in_a_slice_s_pool_is_found() {
     let server = bare();

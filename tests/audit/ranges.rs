@@ -74,6 +74,7 @@ async fn a_row_of_another_network_does_not_stand_in() {
     put_pool(&server, &[LIVE]);
     let blue = json!({ "range": "10.0.0.0/16", "network_name": "blue" });
     define(&server, "blue", &blue);
+    server.put(fixtures::pool(NS, "10.0.0.0/16").network_name("blue"));
     let web = pod("web-1", 1).reports("default/blue", "net2", &["10.0.0.1"]);
     server.put(web);
     let report = report(&server).await;
