@@ -31,6 +31,12 @@ pub fn read(name: &str, config: Result<Option<&str>, String>) -> Definition {
 /// All definitions, by `namespace/name`.
 pub type Definitions = BTreeMap<Box<str>, Definition>;
 
+/// Whether a definition gives this address to each of its pods, beside those of its pools.
+pub fn is_static(definitions: &Definitions, name: &str, address: IpAddr) -> bool {
+    let mut sections = definitions.get(name).into_iter().flatten().flatten();
+    sections.any(|section| section.addresses.contains(&address))
+}
+
 /// Names of networks; none stands for the network without `network_name`.
 pub type Networks = BTreeSet<Option<Box<str>>>;
 

@@ -54,6 +54,8 @@ pub struct PodIndex {
     went_back: bool,
     longest_grace: Duration,
     census: Census,
+    /// The addresses of rows that name no pod, each in its network, by the last sweep.
+    nobodys: HashSet<u64>,
     /// Pods for which rows of others are held, which are to be looked at again when it ends.
     pub in_use: HashSet<PodRef>,
     /// Pods whose ends rows of others wait for, by the last sweep: these ends are kept.
@@ -312,7 +314,10 @@ impl PodIndex {
     /// Whether the pod of a row needs it, by what the watch tells; `scope` is that of its pool. Any other row takes a closer
     /// look. If `notes`, the sandbox of a row that its pod reports is noted.
     pub fn glance(&mut self, row: &Glance<'_>, scope: Scope<'_>, notes: bool, now: Moment) -> bool {
-        let Some(podref) = row.podref else {
+        let Some(podref) = row.podref.filter(|it| PodRef::is_valid(it)) else {
+            let networks = scope.networks.iter();
+            self.nobodys
+                .extend(networks.map(|it| hash_of(&(it.as_deref(), row.address))));
             return false;
         };
         let Some(live) = self.live.get_mut(podref) else {
@@ -350,6 +355,7 @@ impl PodIndex {
     /// A sweep begins, which takes a [`glance`](Self::glance) at every row.
     pub fn begin_sweep(&mut self) {
         self.census.begin();
+        self.nobodys.clear();
         for live in self.live.values_mut() {
             live.begin_sweep();
         }
@@ -362,8 +368,13 @@ impl PodIndex {
         definitions: &Definitions,
         is_swept: impl Fn(Option<&str>, IpAddr) -> bool,
     ) -> Usage {
+        // No other pod is given an address that a row of nobody has.
+        let is_missing = |network: Option<&str>, address: IpAddr| {
+            let number = hash_of(&(network, Some(address)));
+            !self.nobodys.contains(&number) && is_swept(network, address)
+        };
         let live = self.live.values();
-        let usage = Usage::of(live.map(AsRef::as_ref), definitions, is_swept);
+        let usage = Usage::of(live.map(AsRef::as_ref), definitions, is_missing);
         for live in self.live.values_mut() {
             live.lacks_rows = 0;
         }

@@ -225,10 +225,9 @@ impl<'s> Definitions<'s> {
         }
     }
 
-    /// Whether a definition gives this address to each of its pods, beside those of its pools.
+    /// See [`definitions::is_static`].
     pub fn is_static(&self, definition: &str, address: IpAddr) -> bool {
-        let mut sections = self.sections_of(definition).iter();
-        sections.any(|ipam| ipam.addresses.contains(&address))
+        definitions::is_static(self.all, definition, address)
     }
 
     /// All such addresses that a pool may have, each with its definition.

@@ -6,7 +6,7 @@ use std::{collections::HashMap, net::IpAddr};
 
 use crate::{
     address::Range,
-    definitions::Definitions,
+    definitions::{Definitions, is_static},
     id::hash_of,
     ipam::Ipam,
     pod::{Container, ContainerState, PodState},
@@ -42,7 +42,9 @@ impl Usage {
                 entries.flat_map(|entry| entry.addresses.iter().map(move |it| (entry, *it)));
             for (place, (entry, address)) in reports.enumerate() {
                 let mut domains = domains.get(entry.network).into_iter().flatten();
-                let Some(domain) = domains.find(|domain| domain.range.contains(address)) else {
+                let domain = domains.find(|domain| domain.range.contains(address));
+                let is_given = |_: &&Domain<'_>| !is_static(definitions, entry.network, address);
+                let Some(domain) = domain.filter(is_given) else {
                     continue;
                 };
                 let number = hash_of(&(domain.number, address.to_canonical()));
@@ -108,7 +110,7 @@ mod tests {
     use testkit::fixtures::{PodBuilder, pod};
 
     use super::*;
-    use crate::definitions::read;
+    use crate::definitions::{Scope, read};
     use crate::pods::{
         PodIndex,
         tests::{ANY_SCOPE, row, state, state_of},
@@ -204,6 +206,52 @@ mod tests {
         let both = both.reports("d/named", "net2", &["10.0.0.1"]);
         let found = usage([both], &["10.0.0.1", "10.0.0.1"]);
         assert_eq!(found, Usage::default());
+    }
+
+    /// Each pod has it by design, and no row of it.
+    #[test]
+    fn an_address_that_a_definition_gives_to_all_of_its_pods_is_no_fault() {
+        let config = json!({ "type": "macvlan", "ipam": {
+            "type": "whereabouts", "range": "10.0.0.0/24", "exclude": ["10.0.0.100"],
+            "addresses": [{ "address": "10.0.0.100/24" }],
+        }});
+        let fixed = read("d/a", Ok(Some(&config.to_string())));
+        let definitions = Definitions::from([("d/a".into(), fixed)]);
+        let mut index = PodIndex::default();
+        for number in 0..2 {
+            let pod = web(number).reports("d/a", "net1", &["10.0.0.100"]);
+            index.apply(state(pod), Moment::EPOCH);
+        }
+        index.begin_sweep();
+        assert_eq!(index.usage(&definitions, |_, _| true), Usage::default());
+    }
+
+    /// No other pod is given it.
+    #[rstest]
+    #[case::of_no_pod("", Some("red"), 0)]
+    #[case::of_another_network("", None, 1)]
+    #[case::of_another_pod("d/web-1", Some("red"), 1)]
+    fn an_address_in_a_row_that_names_no_pod_is_allocated(
+        #[case] podref: &str,
+        #[case] network: Option<&str>,
+        #[case] unallocated: usize,
+    ) {
+        let mut index = PodIndex::default();
+        let pod = web(0).reports("d/named", "net1", &["10.0.0.5"]);
+        index.apply(state(pod), Moment::EPOCH);
+        let row = row(podref, "10.0.0.5".parse().ok());
+        let scope = Scope {
+            networks: &[network.map(Into::into)].into(),
+            ..ANY_SCOPE
+        };
+        // That of an earlier sweep counts no more.
+        for (is_there, left) in [(true, unallocated), (false, 1)] {
+            index.begin_sweep();
+            if is_there {
+                index.glance(&row, scope, true, Moment::EPOCH);
+            }
+            assert_eq!(index.usage(&networks(), |_, _| true).unallocated, left);
+        }
     }
 
     /// The plugin gives addresses back before the kubelet reports the end.
