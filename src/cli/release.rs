@@ -46,7 +46,7 @@ const EXAMPLES: &str = "\
 What is freed is observed, proven and judged again now, as by ipgc run; only the waits and the breaker do not count. A
 pod that uses the address, or may, keeps it. A reservation takes --add-budget longer.
 
-Exit code: 0 all is free, 1 something is kept, 2 error, or an address that may not go: then nothing is freed
+Exit code: 0 all is freed, 1 something is not, 2 error, or an address that may not go: then nothing is freed
 
 Examples:
   ipgc release --force 10.0.0.7
@@ -204,7 +204,13 @@ impl Tally {
         self.unprinted = self.unprinted.take().or(print_line(&line).err());
     }
 
+    /// 1 unless all is freed. What is gone or changed may be another pod's by now.
+    fn code(&self) -> u8 {
+        u8::from(self.left + self.gone + self.kept > 0)
+    }
+
     fn tell(self, dry_run: bool) -> Ended {
+        let code = self.code();
         if let Some(reason) = self.unprinted {
             return Err(reason);
         }
@@ -216,7 +222,7 @@ impl Tally {
         };
         let text =
             format!("{freed} {would}, {left_over}{gone} gone already or changed, {kept} kept\n");
-        print(&text, ExitCode::from(u8::from(left + kept > 0)))
+        print(&text, ExitCode::from(code))
     }
 }
 
@@ -234,4 +240,23 @@ fn ask(question: &str) -> Result<String, String> {
         let _ = writeln!(asked);
     }
     Ok(line.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exit_code_is_0_only_if_all_is_freed() {
+        for (left, gone, kept) in [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)] {
+            let tally = Tally {
+                freed: 1,
+                left,
+                gone,
+                kept,
+                unprinted: None,
+            };
+            assert_eq!(tally.code(), u8::from(left + gone + kept > 0));
+        }
+    }
 }
