@@ -143,12 +143,17 @@ impl Assessor<'_> {
         let mut others = None;
         let namespace = &place.pool.key().namespace;
         for (_, found) in snapshot.reservations_of(namespace, &place.networks, content.address) {
-            if found.is_of(content) {
+            if found.is_of(content) && !found.is_claimed() {
                 return None;
             }
             others = Some(found);
         }
         let detail = match others {
+            Some(marked) if marked.is_of(content) => {
+                "its reservation is marked by ipgc, so its pod can set up no sandbox again: a running ipgc gives it back within \
+                 minutes; if none runs, ipgc run --once does"
+                    .to_owned()
+            }
             Some(other) if changing => format!(
                 "its pod cannot start: whereabouts keeps this row for it and refuses the address, whose reservation is of \
                  {}: delete the reservation, once that pod does not need it",

@@ -36,6 +36,27 @@ async fn a_live_row_wants_a_reservation(#[case] of: Option<&str>, #[case] says: 
     assert_eq!(finding.command.is_some(), of.is_none());
 }
 
+/// As an ipgc leaves it that is stopped between its mark and the deletion, while an ADD of the pod is at work.
+#[tokio::test]
+async fn a_live_row_whose_reservation_is_marked_is_told() {
+    let server = live_one();
+    let mark = |claimed_from: &str| {
+        server.edit(ORIP, NS, "10.0.0.1", |it| {
+            it["spec"]["podref"] = "ipgc.dev/releasing".into();
+            it["metadata"]["annotations"] = json!({ "ipgc.dev/claimed-from": claimed_from });
+        });
+    };
+    mark("default/web-1");
+    let marked = report(&server).await;
+    let finding = only(&marked);
+    assert_eq!(finding.problem, Problem::ReservationMissing);
+    assert_begins(&finding.detail, "its reservation is marked by ipgc");
+    assert_eq!(finding.command, None);
+    mark("default/other");
+    let says = "its pod lives, and its reservation is of default/other";
+    assert_eq!(only(&report(&server).await).detail, says);
+}
+
 /// As an old CRD keeps it, which drops the podref.
 async fn with_spec(spec: serde_json::Value) -> Report {
     let server = live_one();
