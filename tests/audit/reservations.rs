@@ -240,6 +240,7 @@ async fn a_reservation_whose_pod_reports_its_address_without_a_row_is_not_orphan
     let server = live_one();
     let blue = json!({ "range": RANGE, "network_name": "blue" });
     define(&server, "net", &blue);
+    server.put(fixtures::pool(NS, RANGE).network_name("blue"));
     server.put(pod("web-9", 9));
     reserve(&server, "10.0.0.9", "default/web-9");
     let problems = kinds_of(&report(&server).await);
