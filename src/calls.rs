@@ -240,7 +240,8 @@ pub async fn write<T>(
     within(WRITE_DEADLINE, request).await
 }
 
-async fn within<T>(
+/// Awaits one request under this deadline.
+pub async fn within<T>(
     deadline: Duration,
     request: impl Future<Output = Result<T, kube::Error>>,
 ) -> Result<T, CallError> {

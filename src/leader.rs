@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::{
-    calls::{CallError, call},
+    calls::{CallError, call, within},
     chance,
     clock::{Clock, wall},
 };
@@ -39,8 +39,8 @@ pub const PAUSE_ANNOTATION: &str = "ipgc.dev/pause";
 /// Annotation on the Lease by which a person asks for a sweep: each new value asks for one.
 pub const SWEEP_ANNOTATION: &str = "ipgc.dev/sweep";
 
-/// A look at the Lease that took longer is given up: two of them fit into the time for which a leader
-/// relies on its last one.
+/// A request for the Lease that takes longer is given up: after a renewal that was given up, a leader has time for
+/// another one before it steps down.
 const LOOK: Duration = Duration::from_secs(3);
 /// A fault of the Lease that lasts is logged once in so long.
 const TELL_AGAIN: Duration = Duration::from_mins(1);
@@ -203,9 +203,9 @@ impl Elector {
                     self.lead_until(Moment::EPOCH);
                     continue;
                 }
-                looked = timeout(LOOK, self.look()) => looked,
+                looked = self.look() => looked,
             };
-            match looked.unwrap_or(Err(CallError::Deadline(LOOK))) {
+            match looked {
                 Ok(()) => {
                     self.state.send_modify(|state| state.is_known = true);
                     told = None;
@@ -266,7 +266,7 @@ impl Elector {
         // Forgotten unless it is written again: after a failure the Lease is read.
         let mut read = self.own.take();
         if read.is_none() {
-            read = call(self.api.get_opt(LEASE)).await?;
+            read = within(LOOK, self.api.get_opt(LEASE)).await?;
             // One that is gone says nothing, a pause neither.
             self.obey(&read.clone().unwrap_or_default());
         }
@@ -278,11 +278,12 @@ impl Elector {
         let lease = self.in_our_name(read.clone().unwrap_or_default());
         let params = PostParams::default();
         let written = if read.is_some() {
-            call(self.api.replace(LEASE, &params, &lease)).await?
+            within(LOOK, self.api.replace(LEASE, &params, &lease)).await?
         } else {
-            call(self.api.create(&params, &lease)).await?
+            within(LOOK, self.api.create(&params, &lease)).await?
         };
-        self.candidate.wrote(begun);
+        let version = written.metadata.resource_version.as_deref();
+        self.candidate.wrote(version.unwrap_or_default(), begun);
         self.own = Some(written);
         Ok(())
     }

@@ -149,6 +149,31 @@ async fn a_leader_that_is_cut_off_is_succeeded_within_the_lease_and_nine_seconds
     assert!(written(&server, "a").is_empty(), "{}", server.requests());
 }
 
+/// They are written all the same, and each would begin the others' wait anew.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_hears_of_no_renewal_is_succeeded() {
+    let server = server();
+    let (a, b) = two(&server).await;
+    let renewals = server.on(Match::writes("leases").client("a"));
+    let late = renewals.after(async |_| seconds(4).await);
+    seconds(30).await;
+    assert!(late.hits() > 1, "{}", server.requests());
+    assert!(b.vitals.is_leader() && !a.vitals.is_leader());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_requests_take_seconds_leads_again_after_a_conflict() {
+    let server = server();
+    let a = copy(&server, "a").await;
+    slow(&server, Match::get("leases"), 1_000);
+    slow(&server, Match::writes("leases"), 2_500);
+    for _ in 0..3 {
+        seconds(60).await;
+        assert!(a.vitals.is_leader(), "{}", server.requests());
+        annotate(&server, "a", Some("b"));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_stops_is_succeeded_within_five_seconds() {
     let server = server();

@@ -2,7 +2,8 @@
 //!
 //! client-go's algorithm (`tools/leaderelection`): the holder renews the Lease. Another copy takes it if it has not
 //! changed for its duration, by that copy's own clock. A write replaces the version that was read, so of two writers
-//! one fails. Nothing here writes or reads: the caller tells what it read and when its writes began.
+//! one fails. A copy that hears of none of its own writes stops writing, so that another copy can take the Lease.
+//! Nothing here writes or reads: the caller tells what it read and when its writes began.
 
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ pub enum Step {
     Wait,
     /// Write it in our name for the first time: it is free, or its holder is gone.
     Take,
-    /// Write it again.
+    /// It is ours: write it again.
     Renew,
 }
 
@@ -42,9 +43,12 @@ pub enum Step {
 #[derive(Clone, Debug)]
 pub struct Candidate {
     identity: Box<str>,
-    /// Somebody else's Lease: its version, and when it was first seen to have it.
+    /// While we hold the Lease, the version that we know to have written; else its version as it was read, and when it was
+    /// first seen to have it.
     seen: Option<(Box<str>, Moment)>,
     held_until: Option<Moment>,
+    /// Until when our Lease is written again though other writes in our name are not known to have been done.
+    tries_until: Option<Moment>,
 }
 
 impl Candidate {
@@ -55,6 +59,7 @@ impl Candidate {
             identity: identity.into(),
             seen: None,
             held_until: None,
+            tries_until: None,
         }
     }
 
@@ -70,40 +75,51 @@ impl Candidate {
             self.step_down();
             return Step::Take;
         };
-        // Ours also after a write whose answer was lost. That one may hold for less long than it could,
-        // which is why only `wrote` says until when.
-        if record.holder == &*self.identity {
-            return Step::Renew;
+        let seen = self.seen.as_ref();
+        let seen = seen.filter(|(version, _)| **version == *record.version);
+        let is_ours = record.holder == &*self.identity;
+        if is_ours {
+            // Ours also after a write whose answer was lost. That one may hold for less long than it could,
+            // which is why only `wrote` says until when.
+            let until = *self.tries_until.get_or_insert(now + RENEW_DEADLINE);
+            let is_last_write = self.held_until.is_some() && seen.is_some();
+            if now < until || is_last_write {
+                return Step::Renew;
+            }
+        } else {
+            self.tries_until = None;
         }
         self.held_until = None;
-        match &self.seen {
-            Some((version, since)) if **version == *record.version => {
-                // A leader that was told longer times relies on them.
-                let lease = record.duration.max(LEASE_DURATION);
-                if now.since(*since) < lease {
-                    Step::Wait
-                } else {
-                    Step::Take
-                }
-            }
-            _ => {
-                self.seen = Some((record.version.into(), now));
-                Step::Wait
-            }
+        let Some((_, since)) = seen else {
+            self.seen = Some((record.version.into(), now));
+            return Step::Wait;
+        };
+        // A leader that was told longer times relies on them.
+        let mut lease = record.duration.max(LEASE_DURATION);
+        if is_ours {
+            // The others come first.
+            lease *= 2;
+        }
+        if now.since(*since) < lease {
+            Step::Wait
+        } else {
+            Step::Take
         }
     }
 
-    /// A write in our name was accepted, by a request that began at `begun`. What lies between the two
-    /// may be long, and the others' clocks began no earlier than that.
-    pub fn wrote(&mut self, begun: Moment) {
-        self.seen = None;
+    /// A write in our name was accepted, by a request that began at `begun`, and gave the Lease this version. What lies
+    /// between the two may be long, and the others' clocks began no earlier than that.
+    pub fn wrote(&mut self, version: &str, begun: Moment) {
+        self.seen = Some((version.into(), begun));
         self.held_until = Some(begun + RENEW_DEADLINE);
+        self.tries_until = self.held_until;
     }
 
     /// Relies on the Lease no more.
     pub fn step_down(&mut self) {
         self.seen = None;
         self.held_until = None;
+        self.tries_until = None;
     }
 
     /// Until when the Lease may be relied on; `None` where it is not ours.

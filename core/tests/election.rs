@@ -71,7 +71,7 @@ fn a_longer_duration_in_the_lease_counts_and_a_shorter_does_not() {
 fn a_leader_relies_on_the_lease_from_the_beginning_of_its_last_write() {
     let mut candidate = candidate();
     assert_eq!(candidate.held_until(), None);
-    candidate.wrote(at(5));
+    candidate.wrote("1", at(5));
     assert_eq!(candidate.held_until(), Some(at(15)));
     // Reading it is no renewal.
     assert_eq!(
@@ -92,10 +92,45 @@ fn a_write_whose_answer_was_lost_is_written_again_before_it_is_relied_on() {
 }
 
 #[test]
+fn after_ten_seconds_of_lost_answers_the_lease_is_left_to_the_others_for_long() {
+    for has_led in [true, false] {
+        let mut candidate = candidate();
+        if has_led {
+            candidate.wrote("0", at(0));
+        }
+        for second in 0..10 {
+            let version = second.to_string();
+            let step = candidate.note_read(Some(held_by("a", &version)), at(second));
+            assert_eq!(step, Step::Renew, "{second}");
+        }
+        for second in 10..40 {
+            let step = candidate.note_read(Some(held_by("a", "9")), at(second));
+            assert_eq!(step, Step::Wait, "{second}");
+            assert_eq!(candidate.held_until(), None);
+        }
+        let step = candidate.note_read(Some(held_by("a", "9")), at(40));
+        assert_eq!(step, Step::Take);
+        let step = candidate.note_read(Some(held_by("a", "10")), at(42));
+        assert_eq!(step, Step::Wait, "that answer was lost as well");
+    }
+}
+
+#[test]
+fn the_last_write_that_was_heard_of_is_renewed_however_long_no_request_arrived() {
+    let mut candidate = candidate();
+    candidate.wrote("1", at(0));
+    let step = candidate.note_read(Some(held_by("a", "1")), at(1_000));
+    assert_eq!(step, Step::Renew);
+    candidate.step_down();
+    let step = candidate.note_read(Some(held_by("a", "0")), at(1_001));
+    assert_eq!(step, Step::Renew, "as after a restoration of etcd");
+}
+
+#[test]
 fn whoever_reads_that_it_lost_the_lease_steps_down() {
     for lost in [None, Some(held_by("", "2")), Some(held_by("b", "2"))] {
         let mut candidate = candidate();
-        candidate.wrote(at(0));
+        candidate.wrote("1", at(0));
         candidate.note_read(lost, at(1));
         assert_eq!(candidate.held_until(), None, "{lost:?}");
     }
@@ -108,8 +143,8 @@ enum Stage {
     Idle,
     /// It read this version and sent a write at this moment of its own clock.
     Sent(Option<u64>, Moment),
-    /// The write was accepted; the answer is on its way.
-    Accepted(Moment),
+    /// The write was accepted with this version; the answer is on its way.
+    Accepted(u64, Moment),
 }
 
 /// Seconds between two of their moves: mostly few, sometimes about as long as a Lease lasts.
@@ -144,13 +179,14 @@ proptest! {
                     }
                 }
                 Stage::Sent(read, begun) if read == version => {
-                    lease = Some((names[who], version.unwrap_or_default() + 1));
-                    Stage::Accepted(begun)
+                    let written = version.unwrap_or_default() + 1;
+                    lease = Some((names[who], written));
+                    Stage::Accepted(written, begun)
                 }
                 // Somebody else was faster.
                 Stage::Sent(..) => Stage::Idle,
-                Stage::Accepted(begun) => {
-                    candidates[who].wrote(begun);
+                Stage::Accepted(written, begun) => {
+                    candidates[who].wrote(&written.to_string(), begun);
                     Stage::Idle
                 }
             };
