@@ -102,7 +102,7 @@ fn process(vitals: &Vitals, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result 
         let is_synced = i64::from(*synced.borrow());
         ([("resource", *resource)], is_synced)
     });
-    let help = "1 once the first list of a watch is complete";
+    let help = "1 once the first list of a watch is complete, 0 while it cannot begin for minutes";
     gauges(encoder, "watch_synced", help, synced)
 }
 

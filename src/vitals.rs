@@ -54,7 +54,7 @@ pub struct Vitals {
     pub(crate) pulse: Arc<Pulse>,
     /// The findings of the last sweep.
     pub sweeps: watch::Sender<Arc<SweepReport>>,
-    /// Each watch, by the resource, and whether its first list is complete. A list that is complete stays so.
+    /// Each watch, by the resource, and whether it is at work: from its first list on, unless it cannot begin for minutes.
     pub(crate) synced: [(&'static str, watch::Sender<bool>); 3],
     /// No row is freed any more, and only marks are ended.
     pub(crate) closing: CancellationToken,
@@ -124,7 +124,7 @@ impl Vitals {
         }
         for (resource, synced) in &self.synced {
             if !*synced.borrow() {
-                missing.push(format!("the first list of {resource} is not complete"));
+                missing.push(format!("no complete list or no watch of {resource}"));
             }
         }
         if self.shut.borrow().is_some() {

@@ -95,7 +95,7 @@ async fn it_answers_from_the_start_and_is_ready_when_every_cache_is_complete() {
     sleep(Duration::from_millis(500)).await;
     let starting = ask(at, "GET", "/readyz").await;
     assert_eq!(starting.code, 503);
-    let missing = "the first list of network-attachment-definitions is not complete\n";
+    let missing = "no complete list or no watch of network-attachment-definitions\n";
     assert_eq!(starting.body, missing);
     blocked.remove();
     let ready = wait_for(at, "/readyz", 200).await;

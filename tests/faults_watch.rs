@@ -116,7 +116,8 @@ async fn the_wait_for_a_pod_that_nobody_saw_begins_when_it_is_known_to_be_gone(
         put_row(&bench, 2, "web-2", 2);
     }
     let is_left = || bench.reservations().contains(&"10.0.0.2".to_owned());
-    seconds(900).await;
+    // Longer than W, and no list is read before five minutes are over.
+    seconds(240).await;
     bench.compact();
     bench.kubelet().force_delete(NS, "web-2");
     let killed = Instant::now();
@@ -141,6 +142,32 @@ async fn an_end_that_was_missed_altogether_is_not_settled() {
     bench.compact();
     // W: 120 s, 30 s of the pod, 60 s for its row.
     bench.rows_in(POOL, &["2"], 210.0..225.0).await;
+}
+
+/// Pods are listed every few minutes then. This one is no longer there, and its name never returns.
+#[tokio::test(start_paused = true)]
+async fn an_end_is_found_though_no_watch_can_begin() {
+    let server = server();
+    let _beat = live_node(&server, "node-1");
+    put_pool(&server, &[(1, "web-1")]);
+    let pod = reporting("web-1", 1).owner("ReplicaSet", "web");
+    server.put(pod.running());
+    let bench = Bench::long_since(server, Config::default()).await;
+    let down = bench.on(Match::watch("pods")).fail(403);
+    bench.cut_watches("pods");
+    bench.end(["web-1"]);
+    let not_ready = || bench.running.vitals.not_ready();
+    seconds(290).await;
+    assert_eq!(not_ready(), [""; 0]);
+    goes_in(&bench, POOL, "1", W..=W + 120).await;
+    assert_eq!(not_ready(), ["no complete list or no watch of pods"]);
+    seconds(3_000).await;
+    let lists = bench.sent(Match::list("pods").namespace(""));
+    assert!((6..=12).contains(&lists.len()), "{lists}");
+    assert_eq!(not_ready().len(), 1, "a list is no watch");
+    down.remove();
+    seconds(120).await;
+    assert_eq!(not_ready(), [""; 0]);
 }
 
 /// kube takes an event that it cannot read for a refusal without a reason, and goes on behind it.

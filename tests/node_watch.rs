@@ -90,6 +90,20 @@ async fn a_node_that_came_back_unseen_and_silent_holds_the_rows_of_pods_that_nob
     goes_after(&bench, POOL, "1", wait + 120).await;
 }
 
+/// A list tells that it is gone.
+#[tokio::test(start_paused = true)]
+async fn a_silent_node_that_goes_while_no_watch_can_begin_holds_its_rows_no_more() {
+    let server = with_neighbour(&[(1, "web-0")]);
+    silent_node(&server, "node-1");
+    run_on(&server, "node-1", "web-0", 1);
+    let bench = Bench::long_since(server, Config::default()).await;
+    bench.kubelet().force_delete(NS, "web-0");
+    bench.on(Match::watch("nodes")).fail(403);
+    bench.cut_watches("nodes");
+    bench.delete("nodes", "", "node-1");
+    goes_in(&bench, POOL, "1", 300 + W..=300 + W + 120).await;
+}
+
 /// Nodes that were read once after a wait need not be read for each row.
 #[tokio::test(start_paused = true)]
 async fn nodes_are_read_once_for_the_rows_of_pods_that_nobody_saw() {

@@ -17,7 +17,10 @@ use kube::{
     runtime::watcher::{self, Event, watcher},
 };
 use serde::de::DeserializeOwned;
-use tokio::{sync::watch, time::timeout};
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout},
+};
 use tracing::{debug, warn};
 
 pub use self::{freshness::Freshness, lean_node::LeanNode, lean_pod::LeanPod};
@@ -27,6 +30,10 @@ use crate::{backoff::Backoff, calls::with_causes, history::History};
 const PAGE_SIZE: u32 = 500;
 /// Longest silence while a list is read. kube sets no deadline of its own here.
 const LIST_DEADLINE: Duration = Duration::from_mins(1);
+/// If no watch can begin for so long, all is listed again: nothing else tells what changed.
+const LIST_AGAIN: Duration = Duration::from_mins(5);
+/// A watch that does not fail for so long has begun: the deadline of its head is shorter.
+const BEGUN: Duration = Duration::from_mins(1);
 
 /// Where the objects of one kind go.
 pub trait Sink<K> {
@@ -43,7 +50,7 @@ pub trait Sink<K> {
 }
 
 /// Follows all objects of a kind for ever, and anew when the API server's data went back in time. `synced` turns true
-/// when the first list is complete.
+/// when the first list is complete, and is false while no watch has begun for minutes.
 pub async fn follow<K>(
     client: Client,
     mut sink: impl Sink<K>,
@@ -56,6 +63,8 @@ pub async fn follow<K>(
     let config = watcher::Config::default().page_size(PAGE_SIZE);
     let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
     let mut epoch = history.subscribe();
+    // Since when no watch can begin, or since a list was begun because of that.
+    let mut failing = None::<Instant>;
     loop {
         epoch.mark_unchanged();
         let mut events = pin!(watcher(api.clone(), config.clone()));
@@ -64,7 +73,7 @@ pub async fn follow<K>(
             let longest = if listing {
                 LIST_DEADLINE
             } else {
-                Duration::MAX
+                failing.map_or(Duration::MAX, |_| BEGUN)
             };
             let event = tokio::select! {
                 biased;
@@ -74,7 +83,19 @@ pub async fn follow<K>(
                 }
                 event = timeout(longest, events.try_next()) => event,
             };
+            let has_begun = event.as_ref().map_or(!listing, |event| {
+                matches!(event, Ok(Some(Event::Apply(_) | Event::Delete(_))))
+            });
+            if has_begun {
+                backoff.reset();
+                if failing.take().is_some() {
+                    synced.send_replace(true);
+                }
+            }
             let Ok(event) = event else {
+                if has_begun {
+                    continue;
+                }
                 warn!(%kind, "list hangs, starting over");
                 sink.interrupted();
                 break;
@@ -84,22 +105,15 @@ pub async fn follow<K>(
                     listing = true;
                     sink.begin_list();
                 }
-                Ok(Some(Event::InitApply(object))) => sink.apply(object),
                 Ok(Some(Event::InitDone)) => {
                     listing = false;
                     sink.end_list();
-                    if !synced.send_replace(true) {
+                    if failing.is_none() && !synced.send_replace(true) {
                         debug!(%kind, "first list complete");
                     }
                 }
-                Ok(Some(Event::Apply(object))) => {
-                    backoff.reset();
-                    sink.apply(object);
-                }
-                Ok(Some(Event::Delete(object))) => {
-                    backoff.reset();
-                    sink.delete(object);
-                }
+                Ok(Some(Event::InitApply(object) | Event::Apply(object))) => sink.apply(object),
+                Ok(Some(Event::Delete(object))) => sink.delete(object),
                 Ok(None) => break,
                 Err(error) => {
                     sink.interrupted();
@@ -110,6 +124,13 @@ pub async fn follow<K>(
                         warn!(%kind, error = with_causes(&error), ?wait, "watch interrupted");
                     }
                     tokio::time::sleep(wait).await;
+                    if matches!(error, watcher::Error::WatchStartFailed(_))
+                        && failing.get_or_insert_with(Instant::now).elapsed() >= LIST_AGAIN
+                    {
+                        failing = Some(Instant::now());
+                        synced.send_replace(false);
+                        break;
+                    }
                     if is_gone(&error) || is_lost(&error) {
                         break;
                     }
