@@ -144,6 +144,32 @@ async fn an_end_that_was_missed_altogether_is_not_settled() {
     bench.rows_in(POOL, &["2"], 210.0..225.0).await;
 }
 
+/// A load balancer answers, and closes each stream.
+#[tokio::test(start_paused = true)]
+async fn watches_that_end_at_once_begin_once_a_second() {
+    let bench = two().await;
+    let kinds = ["pods", "nodes", NADS];
+    let ends = kinds.map(|kind| {
+        let begun = bench.on(Match::watch(kind));
+        begun.after(move |server| async move { server.cut_watches(kind) })
+    });
+    for kind in kinds {
+        bench.cut_watches(kind);
+    }
+    bench.clear_requests();
+    seconds(60).await;
+    for kind in kinds {
+        let watches = bench.requests().matching(&Match::watch(kind)).len();
+        assert!((50..=70).contains(&watches), "{kind}: {watches}");
+        let lists = bench.requests().matching(&Match::list(kind)).len();
+        assert!(lists <= 70, "{kind}: {lists}");
+    }
+    ends.iter().for_each(Rule::remove);
+    seconds(2).await;
+    bench.end(["web-1"]);
+    bench.wait_rows(POOL, &["2"]).await;
+}
+
 /// Pods are listed every few minutes then. This one is no longer there, and its name never returns.
 #[tokio::test(start_paused = true)]
 async fn an_end_is_found_though_no_watch_can_begin() {

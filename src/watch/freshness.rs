@@ -6,6 +6,7 @@
 //! so they are noticed where the bytes come in.
 
 use std::{
+    collections::HashMap,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -36,6 +37,8 @@ const CAUGHT_UP: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_millis(100);
 /// A new watch within this time leaves no gap: it is less than the shortest cooldown.
 const TAKEN_UP: Duration = Duration::from_millis(500);
+/// Shortest time from the beginning of a watch to the next one: kube begins one that ended anew without a pause.
+const PACE: Duration = Duration::from_secs(1);
 
 /// When the pod watch was last heard: by an event or a bookmark. The head of its answer does not count: a server
 /// whose data went back in time gives one to a watch that asks for a version of the future, and then says nothing.
@@ -151,20 +154,31 @@ impl Freshness {
     }
 
     /// The client for watches: what it hears of pods is noted here, and the heads of its answers
-    /// are under a deadline. When a watch has begun, it is asked whether the data went back in time.
+    /// are under a deadline. When a watch has begun, it is asked whether the data went back in time. A watch that ended at
+    /// once does not begin again at once.
     pub fn listen(self: &Arc<Self>, client: Client, history: &Arc<History>) -> Client {
         let namespace = client.default_namespace().to_owned();
         let (freshness, history) = (Arc::clone(self), Arc::clone(history));
+        // When the last watch of each path began.
+        let begun = Arc::new(Mutex::new(HashMap::<String, Moment>::new()));
         let send = service_fn(move |request: http::Request<Body>| {
             let (client, freshness) = (client.clone(), Arc::clone(&freshness));
-            let history = Arc::clone(&history);
-            let is_heard = is_of_pods(&request) && is_watch(&request);
-            let asked = is_watch(&request).then(|| history.ask_for_watch(&request));
+            let (history, begun) = (Arc::clone(&history), Arc::clone(&begun));
+            let is_watch = is_watch(&request);
+            let is_heard = is_of_pods(&request) && is_watch;
+            let asked = is_watch.then(|| history.ask_for_watch(&request));
             let asked = asked.flatten();
             let path = request.uri().path().to_owned();
             async move {
+                let last = lock(&begun).get(&path).copied();
+                if let Some(last) = last.filter(|_| is_watch) {
+                    sleep(freshness.clock.until(last + PACE)).await;
+                }
                 let response = client.send(request).await?;
                 let has_begun = response.status().is_success();
+                if is_watch && has_begun {
+                    lock(&begun).insert(path.clone(), freshness.clock.now());
+                }
                 if let Some(asked) = asked.filter(|_| has_begun) {
                     let history = Arc::downgrade(&history);
                     tokio::spawn(History::look(history, client, path, asked));
