@@ -88,6 +88,22 @@ async fn an_error_between_two_pages_only_delays() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_that_failed_waits_longer_and_longer_however_often_it_is_asked_for() {
+    let bench = Bench::long_since(room(), Config::default()).await;
+    let failing = bench.on(Match::list("ippools")).fail(500);
+    for _ in 0..120 {
+        // Each list of pods asks for a sweep.
+        bench.relist();
+        seconds(5).await;
+    }
+    assert!((10..=30).contains(&sweeps(&bench)), "{}", sweeps(&bench));
+    failing.remove();
+    let ended = bench.counted("sweeps_ended");
+    seconds(70).await;
+    assert!(bench.counted("sweeps_ended") > ended);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_api_server_that_is_away_is_no_reason_for_a_restart() {
     let bench = Bench::long_since(room(), Config::default()).await;
     let hang = bench.on(Match::list("ippools")).hang();

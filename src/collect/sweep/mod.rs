@@ -60,7 +60,9 @@ impl Context {
                     self.counters.sweeps_failed.inc();
                     let wait = backoff.next_wait();
                     warn!(%error, ?wait, "sweep failed");
-                    wait
+                    // However often a sweep is asked for meanwhile, the next one would fail as well.
+                    self.pulse.through(sleep(wait)).await;
+                    Duration::ZERO
                 }
             };
             let pause = async {
