@@ -226,6 +226,26 @@ async fn claim_that_a_crash_left_of_a_pod_that_is_forced_away_meanwhile() {
     assert!(bench.reservations().contains(&"10.0.0.9".to_owned()));
 }
 
+/// The pod accepted it for a new sandbox before the claim. Its successor runs elsewhere, without the address.
+#[tokio::test(start_paused = true)]
+async fn of_a_pod_whose_end_no_watch_tells_it_stays() {
+    let server = room();
+    reserve(&server, "10.0.0.9", "alive");
+    let bench = Bench::start(server).await;
+    let claim = bench.on(Match::patch(ORIP).name("10.0.0.9")).once();
+    let claim = claim.before(|server| async move {
+        server.on(Match::watch("pods")).hang();
+        server.cut_watches("pods");
+    });
+    while claim.hits() == 0 {
+        seconds(1).await;
+    }
+    bench.kubelet().force_delete(NS, "alive");
+    bench.put(second("alive", 3));
+    seconds(600).await;
+    assert!(bench.reservations().contains(&"10.0.0.9".to_owned()));
+}
+
 #[tokio::test(start_paused = true)]
 async fn of_a_pool_that_is_gone() {
     let server = room();

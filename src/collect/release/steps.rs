@@ -259,15 +259,20 @@ pub(super) async fn prove<'r>(
             let pods = &evidence.pods;
             let is_late = |at: Moment| at > marked.deletion.since;
             let mut ended = pods.ended(podref).into_iter();
+            let read = match found {
+                Some(Presence::Present(Some(pod))) => Some(&*pod.uid),
+                _ => None,
+            };
+            let mut live = pods.live(podref.as_str()).into_iter();
             !is_fresh
-                || pods.live(podref.as_str()).is_some()
+                || live.any(|live| read != Some(&*live.state.uid))
                 || is_late(pods.listed_at())
                 || ended.any(|end| is_late(end.at))
         };
         match wanted.fact.check(found, wanted.row.address, &scope) {
             Ok(true)
                 if wanted.name_may_return
-                    && matches!(found, Some(Presence::Absent))
+                    && (wanted.fact.is_of_living() || matches!(found, Some(Presence::Absent)))
                     && is_news() =>
             {
                 let left = Left::Postponed(LOOK_AGAIN);

@@ -15,7 +15,7 @@ use ipgc_core::{
     names::split,
     podref::PodRef,
     pool::{RowContent, RowCount},
-    proof::{KnownResourceClaims, OF_RESOURCE_CLAIMS, Presence},
+    proof::{KnownResourceClaims, OF_RESOURCE_CLAIMS, Presence, of_lone_reservation},
     reservation::Reservation,
     work::Wanted,
 };
@@ -300,7 +300,7 @@ impl Turn<'_> {
         let networks = [network.clone()].into();
         let of_pool = (self.key, None, &networks);
         let others = others.of(&row);
-        let presence = known.presumed.clone();
+        let presence = of_lone_reservation(podref, address, claims, known.presumed.clone());
         let evidence = self.context.evidence();
         // The name of a reservation tells no node.
         let facts = Facts {
