@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    address::may_reserve,
+    address::{may_reserve, reservation_names},
     definitions::Networks,
     evidence::Ended,
     fact::Fact,
@@ -112,12 +112,20 @@ impl Work {
     }
 
     /// Takes note of the ends of the owner, and of when the last list of pods ended. A list means that another incarnation
-    /// may have come and gone unseen. It may have taken over each address that is being released.
+    /// may have come and gone unseen. It may have taken over each address that is being released, whose reservation is
+    /// judged anew.
     pub fn look(&mut self, ends: &[Arc<Ended>], listed_at: Moment) {
         self.note(ends);
         if self.listed_at != listed_at && self.name_may_return(ends) {
-            self.removed.clear();
-            self.claimed.clear();
+            let removed = self.removed.drain(..);
+            let removed = removed.map(|it| (it.content.address, it.networks));
+            let claimed = self.claimed.drain(..);
+            let claimed = claimed.map(|it| (it.row.address, it.networks));
+            for (address, networks) in removed.chain(claimed) {
+                let networks = networks.iter().map(Option::as_deref);
+                let names = networks.flat_map(|network| reservation_names(address, network));
+                self.orphans.extend(names);
+            }
         }
         self.listed_at = listed_at;
     }

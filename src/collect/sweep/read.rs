@@ -155,13 +155,15 @@ impl<'l> SweepRead<'l> {
             let page = context.pool_page(self.namespace, &params, |row| {
                 let pool = row.pool;
                 let mut evidence = context.evidence();
-                if let Some(node) = slices.get(pool)
+                if let Some(node) = evidence.slices_by_name.get(pool)
+                    && !evidence.shared_slices.contains(pool)
                     && let Some((podref, address)) = row.podref.zip(row.address)
                     && let Some(is_reported) =
                         evidence.pods.disproves_slice(podref, node, address)
                 {
-                    warn!(%pool, node = &**node, "pool counts as no node's slice: pods of other nodes have rows in it");
-                    slices.remove(pool);
+                    if slices.remove(pool).is_some() {
+                        warn!(%pool, node = &**node, "pool counts as no node's slice: pods of other nodes have rows in it");
+                    }
                     if is_reported {
                         evidence.shared_slices.insert(pool.clone());
                     }
