@@ -156,7 +156,7 @@ async fn a_leader_that_hears_of_no_renewal_is_succeeded() {
     let (a, b) = two(&server).await;
     let renewals = server.on(Match::writes("leases").client("a"));
     let late = renewals.after(async |_| seconds(4).await);
-    seconds(30).await;
+    seconds(45).await;
     assert!(late.hits() > 1, "{}", server.requests());
     assert!(b.vitals.is_leader() && !a.vitals.is_leader());
 }

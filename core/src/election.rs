@@ -81,9 +81,10 @@ impl Candidate {
         if is_ours {
             // Ours also after a write whose answer was lost. That one may hold for less long than it could,
             // which is why only `wrote` says until when.
-            let until = *self.tries_until.get_or_insert(now + RENEW_DEADLINE);
             let is_last_write = self.held_until.is_some() && seen.is_some();
-            if now < until || is_last_write {
+            // From when a write is seen that nobody told us of: a time without any answer is no try.
+            let until = || now + RENEW_DEADLINE;
+            if is_last_write || now < *self.tries_until.get_or_insert_with(until) {
                 return Step::Renew;
             }
         } else {
@@ -112,7 +113,7 @@ impl Candidate {
     pub fn wrote(&mut self, version: &str, begun: Moment) {
         self.seen = Some((version.into(), begun));
         self.held_until = Some(begun + RENEW_DEADLINE);
-        self.tries_until = self.held_until;
+        self.tries_until = None;
     }
 
     /// Relies on the Lease no more.
