@@ -39,8 +39,8 @@ pub const PAUSE_ANNOTATION: &str = "ipgc.dev/pause";
 /// Annotation on the Lease by which a person asks for a sweep: each new value asks for one.
 pub const SWEEP_ANNOTATION: &str = "ipgc.dev/sweep";
 
-/// A request for the Lease that takes longer is given up: after a renewal that was given up, a leader has time for
-/// another one before it steps down.
+/// A request for the Lease that takes longer is given up: after a renewal that was given up, a leader mostly has time
+/// for another one before it steps down.
 const LOOK: Duration = Duration::from_secs(3);
 /// A fault of the Lease that lasts is logged once in so long.
 const TELL_AGAIN: Duration = Duration::from_mins(1);

@@ -144,17 +144,22 @@ async fn an_add_that_accepted_it_before_the_claim_finds_it_after_its_write(
     assert!(bench.sent(Match::delete(ORIP)).is_empty());
 }
 
-/// An ADD accepts the reservation before the claim, and its write is lost. Its pod is forced away, and its end leads to no
-/// pool.
-#[tokio::test(start_paused = true)]
-async fn an_end_that_leads_to_no_pool_counts_for_what_is_claimed() {
-    let bench = one().await;
+/// `web-1` ends, and its successor accepts the reservation just before the claim.
+async fn accept_and_end(bench: &Bench) {
     let looked = bench.on(Match::patch(ORIP)).once();
     looked.before(|server| async move {
         server.put(second("web-1", 1));
     });
     bench.end(["web-1"]);
     seconds(5).await;
+}
+
+/// An ADD accepts the reservation before the claim, and its write is lost. Its pod is forced away, and its end leads to no
+/// pool.
+#[tokio::test(start_paused = true)]
+async fn an_end_that_leads_to_no_pool_counts_for_what_is_claimed() {
+    let bench = one().await;
+    accept_and_end(&bench).await;
     bench.delete(NADS, NS, "net");
     seconds(5).await;
     bench.kubelet().force_delete(NS, "web-1");
@@ -166,12 +171,7 @@ async fn an_end_that_leads_to_no_pool_counts_for_what_is_claimed() {
 #[tokio::test(start_paused = true)]
 async fn what_is_claimed_waits_while_the_watch_is_not_heard() {
     let bench = one().await;
-    let looked = bench.on(Match::patch(ORIP)).once();
-    looked.before(|server| async move {
-        server.put(second("web-1", 1));
-    });
-    bench.end(["web-1"]);
-    seconds(5).await;
+    accept_and_end(&bench).await;
     bench.on(Match::watch("pods")).hang();
     bench.cut_watches("pods");
     seconds(5).await;

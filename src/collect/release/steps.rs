@@ -10,6 +10,7 @@ use ipgc_core::{
     definitions::Scope,
     fact::Fact,
     names::may_be_of_another,
+    pods::PodIndex,
     pool::RowContent,
     proof::{OF_RESOURCE_CLAIMS, Presence, ResourceClaims, of_lone_reservation},
     refusal::Claims,
@@ -210,6 +211,29 @@ async fn left(
     Left::after(&context.gate, Access::Write, "release reservations", error)
 }
 
+/// Whether a pod that may have accepted the reservation ended since the turn began, or its end is not told yet. Its sandbox
+/// may run on. `found` is the pod as it was read.
+fn is_news(
+    deletion: Deletion<'_>,
+    found: Option<&Presence>,
+    pods: &PodIndex,
+    is_fresh: bool,
+) -> bool {
+    let Deletion { wanted, since, .. } = deletion;
+    let podref = &wanted.row.podref;
+    let read = match found {
+        Some(Presence::Present(Some(pod))) => Some(&*pod.uid),
+        _ => None,
+    };
+    let live = pods.live(podref.as_str());
+    let mut ended = pods.ended(podref).into_iter();
+    wanted.name_may_return
+        && (!is_fresh
+            || live.is_some_and(|live| read != Some(&*live.state.uid))
+            || pods.listed_at() > since
+            || ended.any(|end| end.at > since))
+}
+
 /// Reads the pods of marked reservations. Returns when the reads began, the reservations whose [`Fact`] holds, and
 /// those that stay. Nothing else makes a [`Proven`].
 pub(super) async fn prove<'r>(
@@ -254,27 +278,8 @@ pub(super) async fn prove<'r>(
             range: None,
             definitions: &evidence.definitions,
         };
-        // A pod that accepted it may have ended since, or its end is not told yet. Its sandbox may run on.
-        let is_news = || {
-            let pods = &evidence.pods;
-            let is_late = |at: Moment| at > marked.deletion.since;
-            let mut ended = pods.ended(podref).into_iter();
-            let read = match found {
-                Some(Presence::Present(Some(pod))) => Some(&*pod.uid),
-                _ => None,
-            };
-            let mut live = pods.live(podref.as_str()).into_iter();
-            !is_fresh
-                || live.any(|live| read != Some(&*live.state.uid))
-                || is_late(pods.listed_at())
-                || ended.any(|end| is_late(end.at))
-        };
         match wanted.fact.check(found, wanted.row.address, &scope) {
-            Ok(true)
-                if wanted.name_may_return
-                    && (wanted.fact.is_of_living() || matches!(found, Some(Presence::Absent)))
-                    && is_news() =>
-            {
+            Ok(true) if is_news(marked.deletion, found, &evidence.pods, is_fresh) => {
                 let left = Left::Postponed(LOOK_AGAIN);
                 marked.deletion.leave(released, left);
             }

@@ -41,7 +41,7 @@ impl Context {
             // A request from before this one began is served by it.
             let _ = self.sweep_wanted.notified().now_or_never();
             let begun = self.clock.now();
-            let wait = match self.sweep(begun).await {
+            let (least, wait) = match self.sweep(begun).await {
                 Ok(mut report) => {
                     backoff.reset();
                     self.counters.sweeps_ended.inc();
@@ -54,22 +54,22 @@ impl Context {
                     report.ended_at = Some(wall());
                     self.sweeps.send_replace(Arc::new(report));
                     // Replicas and clusters that started together must not sweep together.
-                    chance::part_of(self.config.sweep_interval, 0.9..1.1)
+                    let wait = chance::part_of(self.config.sweep_interval, 0.9..1.1);
+                    (wait.min(PAUSE), wait)
                 }
                 Err(error) => {
                     self.counters.sweeps_failed.inc();
                     let wait = backoff.next_wait();
                     warn!(%error, ?wait, "sweep failed");
                     // However often a sweep is asked for meanwhile, the next one would fail as well.
-                    self.pulse.through(sleep(wait)).await;
-                    Duration::ZERO
+                    (wait, wait)
                 }
             };
             let pause = async {
-                sleep(wait.min(PAUSE)).await;
+                sleep(least).await;
                 tokio::select! {
                     biased;
-                    () = sleep(wait.saturating_sub(PAUSE)) => {}
+                    () = sleep(wait.saturating_sub(least)) => {}
                     () = self.sweep_wanted.notified() => {}
                 }
             };

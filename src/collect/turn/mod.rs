@@ -110,9 +110,9 @@ struct Turn<'t> {
 
 impl<'t> Turn<'t> {
     fn new(context: &'t Arc<Context>, key: &'t PoolKey, mut batch: Batch) -> Self {
-        // The end of an incarnation may have led to other pools, or to none.
         let since = context.clock.now();
         let evidence = context.evidence();
+        // The end of an incarnation may have led to other pools, or to none.
         for (podref, work) in &mut batch.works {
             work.look(&evidence.pods.ended(podref), evidence.pods.listed_at());
         }
