@@ -90,6 +90,53 @@ async fn a_node_that_came_back_unseen_and_silent_holds_the_rows_of_pods_that_nob
     goes_after(&bench, POOL, "1", wait + 120).await;
 }
 
+/// The row is of a second sandbox, whose set-up was cut off: the pod ended well all the same.
+#[rstest]
+#[case::that_turned_not_ready(|_: &Bench| {}, |bench: &Bench| bench.kubelet().set_ready("node-1", false))]
+#[case::whose_fence_is_over(|bench: &Bench| {
+    bench.kubelet().set_ready("node-1", false);
+    taint(bench, "node-1");
+}, |bench: &Bench| silent_node(bench, "node-1"))]
+#[tokio::test(start_paused = true)]
+async fn a_node_holds_the_row_of_a_second_sandbox_whatever_its_watch_does_not_tell(
+    #[case] told: fn(&Bench),
+    #[case] untold: fn(&Bench),
+) {
+    let server = with_neighbour(&[(1, "web-0")]);
+    let _beat = live_node(&server, "node-1");
+    run_on(&server, "node-1", "web-0", 1);
+    let bench = Bench::long_since(server, Config::default()).await;
+    put_row(&bench, 1, "web-0", 9);
+    told(&bench);
+    seconds(2).await;
+    watch_dies(&bench);
+    bench.end(["web-0"]);
+    seconds(1).await;
+    untold(&bench);
+    stays(&bench, POOL, &["1"]).await;
+}
+
+/// A pod was bound there in a gap of the watch of pods.
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_fence_ended_unseen_holds_the_rows_of_pods_that_nobody_saw() {
+    let server = with_neighbour(&[]);
+    let _beats = ["node-1", "node-2"].map(|node| live_node(&server, node));
+    let bench = Bench::long_since(server, Config::default()).await;
+    bench.kubelet().set_ready("node-2", false);
+    taint(&bench, "node-2");
+    seconds(2).await;
+    let dead = watch_dies(&bench);
+    silent_node(&bench, "node-2");
+    let gap = bench.gap().await;
+    put_row(&bench, 1, "gone", 1);
+    bench.compact();
+    gap.remove();
+    stays(&bench, POOL, &["1"]).await;
+    dead.remove();
+    let _beat = come_back(&bench, "node-2");
+    goes_in(&bench, POOL, "1", W..=W + 120).await;
+}
+
 /// A list tells that it is gone.
 #[tokio::test(start_paused = true)]
 async fn a_silent_node_that_goes_while_no_watch_can_begin_holds_its_rows_no_more() {

@@ -194,6 +194,15 @@ async fn claim_that_a_crash_left() {
     run_pod(s, "web-9", 9);
     put_row(s, 9, "web-9", 9);
 })]
+#[case::whose_address_another_pod_reports("web-9", 900, |s: &Server| {
+    run_pod(s, "web-9", 9);
+    put_row(s, 9, "web-9", 9);
+    run_pod(s, "other", 9);
+})]
+#[case::of_a_live_pod_whose_address_another_reports("web-9", 1_200, |s: &Server| {
+    run_pod(s, "web-9", 9);
+    run_pod(s, "other", 9);
+})]
 #[tokio::test(start_paused = true)]
 async fn claim_that_a_crash_left_is_given_back(
     #[case] pod: &str,

@@ -243,9 +243,6 @@ impl Node {
             self.confirm(now);
             self.lease.beat = None;
         }
-        if state.is_fenced() {
-            self.suspect = None;
-        }
         self.state = Some(state);
         self.take_boot(now);
     }
@@ -371,12 +368,20 @@ impl Node {
     }
 
     fn suspect_since(&mut self, since: Moment) {
-        let is_fenced = self.state.as_ref().is_some_and(NodeState::is_fenced);
-        self.suspect = (!is_fenced).then_some(Suspect {
+        self.suspect = Some(Suspect {
             since,
             longest: Duration::ZERO,
             confirmed: Duration::ZERO,
         });
+    }
+
+    /// Whether it blocks at all: not while it is fenced.
+    fn is_suspect(&self) -> bool {
+        self.suspect.is_some() && !self.is_fenced()
+    }
+
+    fn is_fenced(&self) -> bool {
+        self.state.as_ref().is_some_and(NodeState::is_fenced)
     }
 
     /// A read, or the next event, shows that what the watch told last was true until now.
@@ -397,10 +402,13 @@ impl Node {
         }
     }
 
-    /// Whether it stopped blocking only by time that neither a read nor an event has confirmed.
+    /// Whether it does not block only by a fence, which may be over, or by time that neither a read nor an event has
+    /// confirmed.
     fn is_unconfirmed(&self, wait: Duration, now: Moment) -> bool {
-        self.suspect
-            .is_some_and(|suspect| suspect.confirmed < wait && self.longest(suspect, now) >= wait)
+        self.suspect.is_some_and(|suspect| {
+            let is_over = || self.longest(suspect, now) >= wait;
+            suspect.confirmed < wait && (self.is_fenced() || is_over())
+        })
     }
 
     /// Counts the present stretch of work or of absence, which ends.
@@ -429,7 +437,7 @@ impl Node {
     )]
     fn blocks(&self, wait: Duration, now: Moment) -> Option<Option<Moment>> {
         let suspect = self.suspect?;
-        if self.longest(suspect, now) >= wait {
+        if self.is_fenced() || self.longest(suspect, now) >= wait {
             return None;
         }
         Some(match (&self.state, self.alive(now)) {

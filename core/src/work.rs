@@ -112,26 +112,17 @@ impl Work {
     }
 
     /// Takes note of the ends of the owner, and of when the last list of pods ended. A list means that another incarnation
-    /// may have come and gone unseen. It may have taken over each address that is being released, whose reservation is
-    /// judged anew.
+    /// may have come and gone unseen.
     pub fn look(&mut self, ends: &[Arc<Ended>], listed_at: Moment) {
         self.note(ends);
         if self.listed_at != listed_at && self.name_may_return(ends) {
-            let removed = self.removed.drain(..);
-            let removed = removed.map(|it| (it.content.address, it.networks));
-            let claimed = self.claimed.drain(..);
-            let claimed = claimed.map(|it| (it.row.address, it.networks));
-            for (address, networks) in removed.chain(claimed) {
-                let networks = networks.iter().map(Option::as_deref);
-                let names = networks.flat_map(|network| reservation_names(address, network));
-                self.orphans.extend(names);
-            }
+            self.give_up(|_| true);
         }
         self.listed_at = listed_at;
     }
 
-    /// Takes note of these ends of the owner. Where one is not settled and was not known, its incarnation may have taken over
-    /// an address that is being released, and its sandbox may run on: the next sweep judges anew.
+    /// Takes note of these ends of the owner. Where one is not settled and was not known, the sandbox of its incarnation may
+    /// run on. Its last status may be that of a sandbox before, and tell other addresses.
     fn note(&mut self, ends: &[Arc<Ended>]) {
         let is_known = |end: &Ended| {
             let mut known = self.noted.iter().chain(&self.ended);
@@ -139,19 +130,27 @@ impl Work {
         };
         let ends = ends.iter().filter(|it| !it.settled && !is_known(it));
         let ended: Vec<_> = ends.cloned().collect();
-        let has = |row: &RowContent, fact: &Fact| {
-            let mut others = ended.iter().map(|end| &end.last);
-            others.any(|pod| {
-                let may_have = pod.status.has_address(row.address) || !pod.is_complete();
-                may_have && pod.node.is_some() && !fact.is_of(&pod.uid)
-            })
-        };
-        self.removed.retain(|it| {
-            let fact = Fact::of(it.stale.cause, it.incarnation.as_deref());
-            !has(&it.content, &fact)
+        self.give_up(|fact| {
+            let mut pods = ended.iter().map(|end| &end.last);
+            pods.any(|pod| pod.has_network() && !fact.is_of(&pod.uid))
         });
-        self.claimed.retain(|it| !has(&it.row, &it.fact));
         self.noted.extend(ended);
+    }
+
+    /// Another incarnation may have taken over the addresses that are being released by these facts: their reservations
+    /// are judged anew.
+    fn give_up(&mut self, is_in_doubt: impl Fn(&Fact) -> bool) {
+        let removed = self.removed.extract_if(.., |it| {
+            is_in_doubt(&Fact::of(it.stale.cause, it.incarnation.as_deref()))
+        });
+        let removed = removed.map(|it| (it.content.address, it.networks));
+        let claimed = self.claimed.extract_if(.., |it| is_in_doubt(&it.fact));
+        let claimed = claimed.map(|it| (it.row.address, it.networks));
+        for (address, networks) in removed.chain(claimed) {
+            let networks = networks.iter().map(Option::as_deref);
+            let names = networks.flat_map(|network| reservation_names(address, network));
+            self.orphans.extend(names);
+        }
     }
 
     /// Takes in work of the same owner and pool that came later.

@@ -156,18 +156,21 @@ fn the_longest_stretch_counts() {
 }
 
 #[test]
-fn a_fenced_node_never_blocks_again() {
+fn a_node_does_not_block_as_long_as_it_is_fenced() {
     let mut nodes = suspected(&["a", "b"], 100);
     nodes.apply("b", not_ready(), at(105));
     nodes.apply("a", fenced(), at(110));
     assert_eq!(blockers(&nodes, 110), by(&["b"]));
-    nodes.apply("a", node_state(), at(120));
-    assert_eq!(blockers(&nodes, 120), by(&["b"]));
-    // A gap after it returned is another matter; one while it is fenced is none.
     nodes.apply("b", fenced(), at(130));
     nodes.gap(at(140));
     nodes.suspect(["a", "b"], at(140));
-    assert_eq!(blockers(&nodes, 140), until(140 + W));
+    assert_eq!(blockers(&nodes, 140), None);
+    assert_eq!(nodes.suspects(None, secs(W), at(140)), None);
+    // The watch may be dead, and the fence over.
+    let unconfirmed: Vec<_> = nodes.unconfirmed(None, secs(W), at(140)).collect();
+    assert_eq!(unconfirmed, ["a", "b"]);
+    nodes.apply("a", not_ready(), at(150));
+    assert_eq!(blockers(&nodes, 150), by(&["a"]));
 }
 
 #[test]

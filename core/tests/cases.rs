@@ -100,7 +100,7 @@ fn a_case_counts_as_known_when_it_was_looked_at_and_as_begun_while_a_mark_is_lef
 #[rstest]
 #[case::whose_sandbox_may_run_on("second", "10.0.0.1", false, 0)]
 #[case::that_settled("second", "10.0.0.1", true, 1)]
-#[case::with_another_address("second", "10.0.0.2", false, 1)]
+#[case::with_another_address("second", "10.0.0.2", false, 0)]
 #[case::that_reported_nothing("second", "", false, 0)]
 #[case::that_is_known("first", "10.0.0.1", false, 1)]
 #[case::that_was_completed("completed", "10.0.0.1", false, 1)]
@@ -130,6 +130,7 @@ fn what_was_marked_is_judged_anew_after_the_end_of_another_incarnation(
     }];
     work.add(of(uid, address, settled));
     assert_eq!(work.claimed.len(), left);
+    assert_eq!(work.orphans.is_empty(), left == 1);
 }
 
 #[test]

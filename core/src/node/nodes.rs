@@ -293,7 +293,7 @@ impl Nodes {
         let mut until = None;
         let mut by: Vec<Box<str>> = Vec::new();
         for (name, node) in nodes {
-            if endless && node.state.is_some() && node.suspect.is_some() {
+            if endless && node.state.is_some() && node.is_suspect() {
                 by.push(name.clone());
                 continue;
             }

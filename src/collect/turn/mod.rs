@@ -156,7 +156,7 @@ impl<'t> Turn<'t> {
             };
             self.freed.extend(self.batch.confirm_missing(&observed));
             self.learn_from_rejection(&observed);
-            let due = self.due(&observed);
+            let (due, need_node) = self.due(&observed);
             if self.context.closing.is_cancelled() {
                 // Rows that are still there were not removed, so no reservation of theirs is marked.
                 self.batch.give_up_attempts();
@@ -177,7 +177,10 @@ impl<'t> Turn<'t> {
                 return Err(Outcome::postponed(Duration::ZERO));
             }
             let mut known = self.known(&observed);
-            known.retain(|podref, _| due.contains_key(podref));
+            known.retain(|podref, known| {
+                known.needs_node = need_node.contains(podref);
+                due.contains_key(podref)
+            });
             let others = self.others(&observed, &due);
             let read = self.read_nodes(Some(self.key), &known, &others).await;
             read.map_err(|error| self.failure(Access::Read, "read a node", &error))?;

@@ -11,7 +11,7 @@ use ipgc_core::{
     cases::Outcome,
     clearance::Facts,
     fact::Fact,
-    judge::{Verdict, judge_orphan, reports_more},
+    judge::{Verdict, given_back, judge_orphan, reports_more},
     names::split,
     podref::PodRef,
     pool::{RowContent, RowCount},
@@ -149,6 +149,8 @@ impl Turn<'_> {
             let mut known = self.context.known(podref, ends, RowCount::default());
             known.has_resource_claims =
                 self.context.config.resource_claims && podref.as_str() == OF_RESOURCE_CLAIMS;
+            // No row tells whether its settled end is proof.
+            known.needs_node = true;
             (podref.clone(), known)
         });
         // The rows that they would belong to.
@@ -307,7 +309,14 @@ impl Turn<'_> {
             slice: None,
             ..evidence.facts(of_pool, Some(sighting), &known, &others)
         };
-        let verdict = judge_orphan(found, address, &presence, claims, &facts, policy, now);
+        // If its pod is there, or a row of its pod came back, a claimed reservation is only given back.
+        let is_there = has_row || matches!(presence, Presence::Present(_));
+        let is_given_back = found.is_claimed() && is_there;
+        let verdict = if is_given_back {
+            Verdict::Stale(given_back(&facts, policy, now))
+        } else {
+            judge_orphan(found, address, &presence, claims, &facts, policy, now)
+        };
         drop(evidence);
         if podref.as_str() == OF_RESOURCE_CLAIMS && !matches!(verdict, Verdict::Stale(_)) {
             // It waits from when it is known that no claim reports its address any more.
@@ -341,7 +350,7 @@ impl Turn<'_> {
         let stopped = evidence.check_breaker(since, acknowledged, &stale.clearance, now);
         drop(evidence);
         if let Err(open) = stopped
-            && !has_row
+            && !is_given_back
         {
             self.stopped(podref, &found.name, open, now);
             return None;
@@ -351,8 +360,8 @@ impl Turn<'_> {
             row: row.into(),
             networks: Arc::new([network].into()),
             name_may_return: self.name_may_return(podref),
-            // A claimed reservation is given back to a pod that is there, even if the pod ends now.
-            fact: if has_row || found.is_claimed() && matches!(presence, Presence::Present(_)) {
+            // Even if its pod ends now.
+            fact: if is_given_back {
                 Fact::Taken
             } else {
                 Fact::of(stale.cause, uid)

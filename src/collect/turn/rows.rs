@@ -1,7 +1,7 @@
 //! The rows that may be freed: first by the watch, then by the proof.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -37,11 +37,13 @@ impl Turn<'_> {
         self.batch.known(&evidence, observed, is_heard)
     }
 
-    /// The podrefs of which a row may go now, as far as the watch tells, and those of rows that begin a long wait. For the others no proof is needed yet.
-    pub(super) fn due(&mut self, observed: &ObservedPool) -> Asked {
+    /// The podrefs of which a row may go now, as far as the watch tells, and those of rows that begin a long wait. For the
+    /// others no proof is needed yet. Beside them those of rows that go for more than a settled end.
+    pub(super) fn due(&mut self, observed: &ObservedPool) -> (Asked, HashSet<PodRef>) {
         let now = self.context.clock.now();
         let known = self.known(observed);
         let mut due = Asked::new();
+        let mut need_node = HashSet::new();
         for row in observed.rows() {
             if self.refused.contains(row.key()) {
                 continue;
@@ -66,15 +68,18 @@ impl Turn<'_> {
                         .evidence()
                         .first_seen
                         .see(observed.uid(), row, now);
+                    let grade = stale.clearance.grade;
                     if stale.is_free(now) {
                         let with_state = due.entry(podref.clone()).or_default();
                         *with_state |= stale.cause != Cause::Deleted;
+                        if grade != Grade::Settled {
+                            need_node.insert(podref.clone());
+                        }
                         continue;
                     }
                     self.wait(podref, row.key(), &stale);
                     // Once during a long wait: that of a ResourceClaim, or of a pod that no watch showed, begins with the
                     // proof that it is absent; and should its pod come back, the row is known to be none of its own (rule 6).
-                    let grade = stale.clearance.grade;
                     let long = stale.cause == Cause::Deleted && grade != Grade::Settled;
                     let is_of_claim = content.resource_claim().is_some();
                     let is_unwitnessed = is_of_claim || grade == Grade::Unwitnessed;
@@ -87,7 +92,7 @@ impl Turn<'_> {
                 Verdict::Unknown(reason) => self.context.report_unknown(observed, row, &reason),
             }
         }
-        due
+        (due, need_node)
     }
 
     fn held(&self, row: &Row, content: &RowContent, reason: &Held) {
