@@ -4,7 +4,7 @@
 //! for something else, so a plain scalar is `null`, a truth value or a number only where it is one in JSON too; any other
 //! is a text. Aliases, tags and keys that stand twice are errors: kubectl writes none.
 
-use std::{borrow::Cow, collections::HashSet, fmt};
+use std::{borrow::Cow, fmt};
 
 use granit_parser::{Event, Parser, ScalarStyle};
 use serde_json::Number;
@@ -15,16 +15,14 @@ struct Document<'t> {
     /// The bytes of the JSON at which objects begin, and their lines in the YAML.
     lines: Vec<(u64, usize)>,
     open: Vec<Open>,
-    /// How many maps have begun.
-    maps: usize,
-    /// The keys of all maps, each with the number of its map.
-    keys: HashSet<(usize, Cow<'t, str>)>,
+    /// The keys of all maps that have not ended, each with its line.
+    keys: Vec<(Cow<'t, str>, usize)>,
 }
 
 /// A collection that has not ended.
 enum Open {
     List,
-    /// With its number, and whether a key comes next.
+    /// With how many keys came before it, and whether a key comes next.
     Map(usize, bool),
 }
 
@@ -57,18 +55,14 @@ impl<'t> Document<'t> {
         style: ScalarStyle,
         line: usize,
     ) -> Result<(), String> {
-        if let Some(Open::Map(map, is_key @ true)) = self.open.last_mut() {
+        if let Some(Open::Map(_, is_key @ true)) = self.open.last_mut() {
             *is_key = false;
             if !self.json.ends_with(b"{") {
                 self.json.push(b',');
             }
             quote(&mut self.json, &text);
             self.json.push(b':');
-            if let Some((_, text)) = self.keys.replace((*map, text)) {
-                let reason =
-                    format!("{text:?} is there twice; `---` has to stand between documents");
-                return Err(wrong(line, reason));
-            }
+            self.keys.push((text, line));
             return Ok(());
         }
         self.value(line)?;
@@ -87,14 +81,23 @@ impl<'t> Document<'t> {
     /// `items`.
     fn end(&mut self, bracket: u8, line: usize) -> Result<(), String> {
         self.json.push(bracket);
-        match self.open.pop() {
-            Some(Open::Map(map, _)) if self.open.is_empty() => {
-                let has = |key: &'static str| self.keys.contains(&(map, key.into()));
-                let is_whole = !has("items") || (has("kind") && has("metadata"));
-                is_whole.then_some(()).ok_or(cut_off(&line_of(line)))
-            }
-            _ => Ok(()),
+        let Some(Open::Map(before, _)) = self.open.pop() else {
+            return Ok(());
+        };
+        let keys = &mut self.keys[before..];
+        keys.sort();
+        let mut pairs = keys.windows(2);
+        if let Some([_, (key, line)]) = pairs.find(|pair| pair[0].0 == pair[1].0) {
+            let reason = format!("{key:?} is there twice; `---` has to stand between documents");
+            return Err(wrong(*line, reason));
         }
+        let has = |key| keys.binary_search_by(|(it, _)| (**it).cmp(key)).is_ok();
+        let is_cut_off = self.open.is_empty() && has("items") && !(has("kind") && has("metadata"));
+        self.keys.truncate(before);
+        if is_cut_off {
+            return Err(cut_off(&line_of(line)));
+        }
+        Ok(())
     }
 }
 
@@ -134,8 +137,7 @@ pub(super) fn documents(
             Event::MappingStart(..) => {
                 document.value(line)?;
                 document.json.push(b'{');
-                document.open.push(Open::Map(document.maps, true));
-                document.maps += 1;
+                document.open.push(Open::Map(document.keys.len(), true));
             }
             Event::SequenceEnd => document.end(b']', line)?,
             Event::MappingEnd => document.end(b'}', line)?,
