@@ -106,6 +106,9 @@ async fn a_node_holds_the_row_of_a_second_sandbox_whatever_its_watch_does_not_te
     let _beat = live_node(&server, "node-1");
     run_on(&server, "node-1", "web-0", 1);
     let bench = Bench::long_since(server, Config::default()).await;
+    // The node is read for it, and then known to have been at work all the time.
+    put_row(&bench, 2, "gone", 2);
+    goes_after(&bench, POOL, "2", W + 120).await;
     put_row(&bench, 1, "web-0", 9);
     told(&bench);
     seconds(2).await;
