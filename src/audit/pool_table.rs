@@ -1,6 +1,6 @@
 //! How full all pools are, for people: a line with a bar for each pool, and for each part of one.
 
-use std::{io, time::Duration};
+use std::{io, iter, time::Duration};
 
 use ipgc_core::text::clean;
 
@@ -22,44 +22,42 @@ pub struct Style {
     pub wide: bool,
 }
 
-/// A bar that is shorter tells nothing.
+/// A bar that is shorter tells nothing: where names leave less, lines are wider than the terminal.
 const SHORTEST: usize = 10;
-const LONGEST: usize = 100;
+/// With more blanks between the columns, usual names would leave no room for a bar on a terminal of 80 cells.
+const GAP: usize = 2;
+
+/// The columns before the bar. The range stands for the name of a pool, which adds a network and a node at the most.
+const COLUMNS: [&str; 12] = [
+    "POOL", "RANGE", "NETWORK", "SIZE", "LIVE", "HELD", "STALE", "UNKNOWN", "FREE", "FULL",
+    "OLDEST", "WAITS",
+];
+/// Those of wide tables only: the bar shows the counts.
+const WIDE: [&str; 6] = ["POOL", "LIVE", "HELD", "STALE", "UNKNOWN", "FULL"];
 
 /// Writes the pools of a report as lines of a table, and the meaning of the signs.
 ///
 /// # Errors
 /// Those of `writer`.
 pub fn write_pools(report: &Report, style: Style, writer: &mut impl io::Write) -> io::Result<()> {
-    let mut rows = vec![titles(style)];
-    let mut bars = vec!["USE".to_owned()];
-    let mut usages = Vec::new();
-    for pool in &report.pools {
-        let title = format!("{}/{}", pool.namespace, pool.name);
-        rows.push(cells(title, pool, style));
-        usages.push(pool.clone());
-        for part in &pool.parts {
-            // It is one of the pool above it.
-            let first = part.first.as_deref().unwrap_or("first");
-            let last = part.last.as_deref().unwrap_or("last");
-            let usage = as_usage(part);
-            rows.push(cells(format!("  {first} to {last}"), &usage, style));
-            usages.push(usage);
-        }
-    }
+    let usages = report.pools.iter().flat_map(|pool| {
+        let parts = pool.parts.iter().map(move |part| as_usage(pool, part));
+        iter::once(pool.clone()).chain(parts)
+    });
+    let usages: Vec<_> = usages.collect();
+    let mut rows = vec![chosen(COLUMNS.map(str::to_owned), style)];
+    rows.extend(usages.iter().map(|usage| cells(usage, style)));
     let mut widths = Vec::new();
-    write_rows(rows.iter().cloned(), &mut widths, &mut io::sink())?;
-    let before: usize = widths.iter().map(|width| width + 3).sum();
-    let width = style.width.saturating_sub(before).clamp(SHORTEST, LONGEST);
-    bars.extend(
-        usages
-            .iter()
-            .map(|usage| picture(usage, width, style.colours)),
-    );
+    write_rows(rows.iter().cloned(), &mut widths, GAP, &mut io::sink())?;
+    let before: usize = widths.iter().map(|width| width + GAP).sum();
+    let width = style.width.saturating_sub(before).max(SHORTEST);
+    let bars = usages.iter();
+    let bars = bars.map(|usage| picture(usage, width, style.colours));
+    let bars = iter::once("USE".to_owned()).chain(bars);
     for (row, bar) in rows.iter_mut().zip(bars) {
         row.push(bar);
     }
-    write_rows(rows.into_iter(), &mut widths, writer)?;
+    write_rows(rows.into_iter(), &mut widths, GAP, writer)?;
     writeln!(writer, "\n{}", legend(5))?;
     for note in &report.notes {
         writeln!(writer, "note: {}", clean(note))?;
@@ -67,33 +65,47 @@ pub fn write_pools(report: &Report, style: Style, writer: &mut impl io::Write) -
     Ok(())
 }
 
-fn titles(style: Style) -> Vec<String> {
-    let all = "POOL DEFINITION SIZE LIVE HELD STALE UNKNOWN FREE FULL OLDEST WAITS";
-    let mut all: Vec<_> = all.split(' ').map(str::to_owned).collect();
-    if style.wide {
-        all.insert(1, "RANGE".to_owned());
-    }
-    all
+/// Of a cell for each column those that the table has.
+fn chosen(all: [String; COLUMNS.len()], style: Style) -> Vec<String> {
+    let all = COLUMNS.iter().zip(all);
+    let chosen = all.filter(|(title, _)| style.wide || !WIDE.contains(title));
+    chosen.map(|(_, cell)| cell).collect()
 }
 
-fn cells(title: String, pool: &PoolUsage, style: Style) -> Vec<String> {
-    let number = |number: Option<u64>| number.map(|it| it.to_string());
-    let mut cells = vec![shown(Some(title))];
-    if style.wide {
-        cells.push(shown(pool.range.clone()));
-    }
-    cells.push(shown(few(&pool.definitions, style)));
-    cells.push(shown(number(pool.size)));
-    cells.extend(pool.split.signs().map(|(_, count)| count.to_string()));
-    cells.push(shown(number(pool.free)));
-    cells.push(shown(full(pool.free, pool.size)));
-    cells.push(shown(pool.oldest_stale_seconds.map(age)));
-    cells.push(shown(waits(pool, style)));
-    cells
+fn cells(pool: &PoolUsage, style: Style) -> Vec<String> {
+    let name = format!("{}/{}", pool.namespace, pool.name);
+    let number = |count: u64| match count {
+        // A range of IPv6 has more addresses than anybody counts.
+        1_000_000_000.. if !style.wide => format!("{count:.1e}"),
+        _ => count.to_string(),
+    };
+    let counts = pool.split.signs();
+    let [live, held, stale, unknown] = counts.map(|(_, count)| Some(count.to_string()));
+    let all = [
+        Some(name.clone()),
+        pool.range.clone().or(Some(name)),
+        few(&pool.definitions, style),
+        pool.size.map(number),
+        live,
+        held,
+        stale,
+        unknown,
+        pool.free.map(number),
+        full(pool.free, pool.size),
+        pool.oldest_stale_seconds.map(age),
+        waits(pool, style),
+    ];
+    chosen(all.map(shown), style)
 }
 
-fn as_usage(part: &PartUsage) -> PoolUsage {
+/// A part of a pool's range, as if it were a pool.
+fn as_usage(pool: &PoolUsage, part: &PartUsage) -> PoolUsage {
+    let first = part.first.as_deref().unwrap_or("first");
+    let last = part.last.as_deref().unwrap_or("last");
     PoolUsage {
+        namespace: pool.namespace.clone(),
+        name: pool.name.clone(),
+        range: Some(format!("  {first} to {last}")),
         definitions: part.definitions.clone(),
         size: Some(part.size),
         free: Some(part.size.saturating_sub(part.split.rows() as u64)),

@@ -10,6 +10,8 @@ use super::report::{Finding, Report};
 
 /// A longer cell is cut, since foreign texts may have any length. The API server takes no longer name.
 const WIDEST: usize = 512;
+/// So many blanks stand between two columns.
+pub(crate) const GAP: usize = 3;
 /// So many pods are shown in a cell; `-o json` has all of them.
 const PODS: usize = 8;
 
@@ -99,20 +101,21 @@ pub fn write_table(report: &Report, is_wide: bool, writer: &mut impl io::Write) 
         let titles = columns(is_wide).map(|(title, _)| title.to_owned());
         let titles: Vec<_> = titles.collect();
         let rows = std::iter::once(titles).chain(rows);
-        write_rows(rows, &mut Vec::new(), writer)?;
+        write_rows(rows, &mut Vec::new(), GAP, writer)?;
         writeln!(writer)?;
     }
     summary(report, writer)
 }
 
-/// Writes rows, whose cells of a column begin one below the other. Columns are at least as wide as `widths`, which grow
-/// with the cells. Rows are made twice: all of them at once would be as large as the findings.
+/// Writes rows, whose cells of a column begin one below the other, with `gap` blanks between two columns. Columns are at
+/// least as wide as `widths`, which grow with the cells. Rows are made twice: all of them at once would be as large as the findings.
 ///
 /// # Errors
 /// Those of `writer`.
 pub fn write_rows(
     rows: impl Iterator<Item = Vec<String>> + Clone,
     widths: &mut Vec<usize>,
+    gap: usize,
     writer: &mut (impl io::Write + ?Sized),
 ) -> io::Result<()> {
     for row in rows.clone() {
@@ -125,7 +128,7 @@ pub fn write_rows(
         let last = row.len().saturating_sub(1);
         for (at, (cell, width)) in row.iter().zip(&*widths).enumerate() {
             // The last column is as wide as its cell. The padding of `format!` counts characters, not their width.
-            let missing = width.saturating_sub(cell.width()) + 3;
+            let missing = width.saturating_sub(cell.width()) + gap;
             let space = if at == last {
                 "\n".to_owned()
             } else {

@@ -46,25 +46,25 @@ pub struct Args {
 }
 
 const EXAMPLES: &str = "\
-The fullest pool comes first, and below it the parts of its range that some definitions hand out. HELD counts unreported
-and unfenced rows. FREE, FULL and USE leave out rows of addresses that nothing hands out. OLDEST is the age of the oldest
-reservation of a stale or unfenced row; only a running ipgc knows how long the row has been stale (its metric
-ipgc_oldest_stale_seconds). WAITS is the time until an ipgc that starts now would have freed the last stale row, and the
-nodes that hold rows. -o json and yaml are the report of ipgc audit without its findings.
+The fullest pool comes first, and below it the parts of its range that some definitions hand out. NETWORK names the
+definitions. HELD counts unreported and unfenced rows. FREE, FULL and USE leave out rows of addresses that nothing hands
+out. OLDEST is the age of the oldest reservation of a stale or unfenced row; only a running ipgc knows how long the row
+has been stale (ipgc_oldest_stale_seconds). WAITS is the time until an ipgc that starts now has freed the last stale
+row, and the nodes that hold rows. -o json and yaml are the report of ipgc audit without findings.
 
 Exit code: 0 printed, 2 error
 
 Examples:
   ipgc pools                    all pools of the cluster that kubectl uses
   ipgc pools 10.0.0.0-24 -w     one pool, again and again
-  ipgc pools -o wide            with ranges and all names
+  ipgc pools -o wide            with all columns and names
   ipgc pools -f dump.json       of a dump, see ipgc audit --help";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Output {
     /// A line for each pool
     Table,
-    /// The same with ranges and all names
+    /// The same with all columns and names
     Wide,
     /// One object, described by schemas/audit.json in the repository
     Json,
@@ -153,10 +153,8 @@ impl Args {
 
 /// The cells of a line of the terminal; where nothing tells them, as many as people had.
 fn width() -> usize {
-    let asked = tcgetwinsize(stdout()).ok().map(|size| size.ws_col.into());
+    let asked = tcgetwinsize(stdout()).ok().map(|size| size.ws_col);
     let told = || env::var("COLUMNS").ok()?.parse().ok();
-    asked
-        .filter(|width| *width > 0)
-        .or_else(told)
-        .unwrap_or(120)
+    let width = asked.filter(|width| *width > 0).or_else(told);
+    width.unwrap_or(80).into()
 }

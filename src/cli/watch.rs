@@ -20,7 +20,7 @@ use crate::{
         changes::{Audited, changes},
         confirm,
         filter::Filter,
-        table::{self, summary, write_rows},
+        table::{self, GAP, summary, write_rows},
         wants_confirmation,
     },
     backoff::Backoff,
@@ -202,7 +202,7 @@ impl Args {
             let cells = table::cells(change.finding, self.output == Output::Wide);
             first.into_iter().chain(cells).collect()
         });
-        write_rows(titles.into_iter().chain(rows), widths, output)?;
+        write_rows(titles.into_iter().chain(rows), widths, GAP, output)?;
         if before.is_none() {
             write!(output, "synced, ")?;
             summary(&look.report, output)?;

@@ -2,6 +2,7 @@
 
 use ipgc::audit::{
     grid::{Sign, bar},
+    pool_table::{Style, write_pools},
     report::PoolUsage,
 };
 use rstest::rstest;
@@ -12,18 +13,41 @@ use super::*;
 fn pools_are_lines_with_bars() {
     let (code, stdout, stderr) = asked(&dump(&shop()), &["pools"]);
     assert_eq!((code, &*stderr), (0, ""));
-    let bar = format!("█▒{}", "·".repeat(12));
+    let bar = format!("█▒{}", "·".repeat(25));
     assert_eq!(
         stdout,
         format!(
             "\
-POOL                  DEFINITION    SIZE   LIVE   HELD   STALE   UNKNOWN   FREE   FULL   OLDEST   WAITS   USE
-default/10.0.0.0-24   default/net   254    1      0      1       0         252    0%     0s       3m30s   {bar}
+RANGE        NETWORK      SIZE  FREE  OLDEST  WAITS  USE
+10.0.0.0/24  default/net  254   252   0s      3m30s  {bar}
 
 █ live, ▓ held, ▒ stale, ? unknown, · free
 "
         )
     );
+}
+
+/// The bar has what the names leave of a line, and ten cells at least.
+#[rstest]
+#[case::usual(80, 80)]
+#[case::wide(200, 200)]
+#[case::too_narrow(40, 77)]
+fn a_line_is_as_wide_as_the_terminal(#[case] width: usize, #[case] widest: usize) {
+    let server = shop();
+    let range = "192.168.100.0/24";
+    define(&server, "macvlan-conf", &json!({ "range": range }));
+    server.put(fixtures::pool("kube-system", range).row_of(1, "default/gone"));
+    let style = Style {
+        width,
+        colours: false,
+        wide: false,
+    };
+    let mut text = Vec::new();
+    write_pools(&dump(&server).judged(), style, &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let lines = text.lines().take(3).map(|line| line.chars().count());
+    assert_eq!(lines.max(), Some(widest), "{text}");
+    assert_says(&text, "192.168.100.0/24  default/macvlan-conf  254 ");
 }
 
 /// A range of two has no size, and its rows are all of its bar.
@@ -66,9 +90,9 @@ fn the_fullest_pool_is_the_first() {
     assert_eq!(
         lines.collect::<Vec<_>>(),
         [
-            ["default/blue-n1-10.0.0.0-28", "default/net", "14"],
-            ["default/blue-n2-10.0.1.0-24", "default/net", "254"],
-            ["default/10.9.0.0-16", "-", "65534"],
+            ["10.0.0.0/28", "default/net", "14"],
+            ["10.0.1.0/24", "default/net", "254"],
+            ["10.9.0.0/16", "-", "65534"],
         ]
     );
 }
@@ -127,7 +151,7 @@ fn the_age_of_the_oldest_stale_row_is_that_of_its_reservation(
     });
     let (_, stdout, _) = asked(&dump(&server), &["pools"]);
     let line: Vec<_> = stdout.lines().nth(1).unwrap().split_whitespace().collect();
-    assert_eq!(line[8..10], ["0%", age], "{stdout}");
+    assert_eq!(line[3..5], ["252", age], "{stdout}");
 }
 
 /// A part of a range, as some definitions hand it out, stands below its pool.
@@ -142,7 +166,14 @@ fn parts_are_lines_of_their_own() {
     let part: Vec<_> = lines[2].split_whitespace().collect();
     assert_eq!(
         part[..6],
-        ["10.0.0.1", "to", "10.0.0.4", "-", "default/part", "4"]
+        [
+            "default/10.0.0.0-24",
+            "10.0.0.1",
+            "to",
+            "10.0.0.4",
+            "default/part",
+            "4"
+        ]
     );
     assert_eq!(part[6..12], ["1", "0", "1", "0", "2", "50%"]);
 }
@@ -311,7 +342,7 @@ fn rows_outside_of_what_is_handed_out_take_no_room(
     assert!(!kinds_of(&report).contains(&Problem::NearlyFull));
     let (_, page, _) = asked(&file, &["audit", "-o", "html"]);
     assert_says(&page, &format!("<span>{taken} of {size} taken</span>"));
-    let (_, stdout, _) = asked(&file, &["pools"]);
+    let (_, stdout, _) = asked(&file, &["pools", "-o", "wide"]);
     let line = stdout.lines().nth(1).unwrap();
     assert_says(line, full);
     let bar = line.split_whitespace().last().unwrap();
