@@ -21,7 +21,7 @@ const CELLS: u128 = 4_096;
 /// Of larger ranges at least so much is shown as holds the highest row, rounded up to a power of two.
 const WHOLE: u128 = 65_536;
 
-/// The cells of a line of text.
+/// The cells of a line of text, where they fit.
 const LINE: usize = 64;
 
 /// The state of an address, or of the worst one in a cell.
@@ -93,6 +93,20 @@ pub(super) struct Look {
     pub letter: &'static str,
     /// Of a terminal's own palette.
     pub colour: u8,
+}
+
+/// A text of signs, each in its colour.
+pub(super) fn coloured(text: &str) -> String {
+    let looks = Sign::ALL.map(Sign::look);
+    let cells: Vec<char> = text.chars().collect();
+    let runs = cells.chunk_by(|a, b| a == b).map(|run| {
+        let text: String = run.iter().collect();
+        match looks.iter().find(|it| run.contains(&it.character)) {
+            Some(it) => format!("\x1b[{}m{text}\x1b[0m", it.colour),
+            None => text,
+        }
+    });
+    runs.collect()
 }
 
 /// Which sign means which: `█ live, ▓ held, …`.
@@ -230,19 +244,28 @@ impl Grid {
         usize::try_from(at).ok().filter(|at| *at < cells)
     }
 
-    /// The grid in lines of text, each after its first address.
-    pub fn lines(&self) -> Vec<String> {
+    /// The grid in lines of text, each after its first address. On a terminal that is too narrow for them they have half as
+    /// many cells.
+    pub fn lines(&self, width: usize) -> Vec<String> {
+        let lines = self.lines_of(LINE);
+        if lines.iter().any(|line| line.chars().count() > width) {
+            return self.lines_of(LINE / 2);
+        }
+        lines
+    }
+
+    fn lines_of(&self, line: usize) -> Vec<String> {
         let Ok(first) = self.first.parse::<IpAddr>() else {
             return Vec::new();
         };
         let cells: Vec<char> = self.cells.chars().collect();
-        let starts = (0..cells.len()).step_by(LINE).map(|at| {
+        let starts = (0..cells.len()).step_by(line).map(|at| {
             let of = number(first) + at as u128 * u128::from(self.each);
             address(of).to_string()
         });
         let starts: Vec<_> = starts.collect();
         let widest = starts.iter().map(String::len).max().unwrap_or_default();
-        let lines = starts.iter().zip(cells.chunks(LINE));
+        let lines = starts.iter().zip(cells.chunks(line));
         lines
             .map(|(start, cells)| {
                 let cells: String = cells.iter().collect();

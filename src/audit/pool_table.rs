@@ -5,7 +5,7 @@ use std::{io, iter, time::Duration};
 use ipgc_core::text::clean;
 
 use super::{
-    grid::{bar, legend},
+    grid::{bar, coloured, legend},
     report::{PartUsage, PoolUsage, Report},
     table::{shown, write_rows},
     words,
@@ -151,22 +151,11 @@ fn waits(pool: &PoolUsage, style: Style) -> Option<String> {
 }
 
 fn picture(usage: &PoolUsage, width: usize, colours: bool) -> String {
-    let cells = bar(usage, width)
-        .into_iter()
-        .filter(|(_, cells)| *cells > 0);
-    let cells = cells.map(|(sign, cells)| {
-        let sign = sign.look();
-        let text = sign.character.to_string().repeat(cells);
-        if colours {
-            format!("\x1b[{}m{text}\x1b[0m", sign.colour)
-        } else {
-            text
-        }
-    });
-    let picture: String = cells.collect();
-    if picture.is_empty() {
-        "-".to_owned()
-    } else {
-        picture
+    let bar = bar(usage, width).into_iter();
+    let picture = bar.map(|(sign, cells)| sign.look().character.to_string().repeat(cells));
+    match picture.collect::<String>() {
+        none if none.is_empty() => "-".to_owned(),
+        picture if colours => coloured(&picture),
+        picture => picture,
     }
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 
-use super::{Ended, block_on, candidates::Wanted, print, print_json, source};
+use super::{Ended, block_on, candidates::Wanted, print, print_json, source, terminal};
 use crate::audit::explain::{explain, text};
 
 /// Arguments of `ipgc explain`.
@@ -47,8 +47,9 @@ pub(super) fn main(args: &Args) -> Ended {
     let read = block_on(args.source.read(None))?;
     let policy = args.source.live.waits.policy();
     let explanation = explain(&read.snapshot, &policy, &args.subject)?;
+    let (width, colours) = terminal();
     match args.output {
-        Output::Text => print(&text(&explanation), ExitCode::SUCCESS),
+        Output::Text => print(&text(&explanation, width, colours), ExitCode::SUCCESS),
         Output::Json => print_json(&explanation, ExitCode::SUCCESS),
     }
 }

@@ -22,14 +22,16 @@ mod waits;
 pub mod watch;
 
 use std::{
+    env,
     ffi::OsString,
-    io::{self, BufWriter, Write as _, stdout},
+    io::{self, BufWriter, IsTerminal as _, Write as _, stdout},
     path::PathBuf,
     process::ExitCode,
 };
 
 use clap::{Parser, error::ErrorKind};
 use clap_complete::Shell;
+use rustix::termios::tcgetwinsize;
 
 use crate::audit::table::cut;
 use ipgc_core::text::clean;
@@ -138,6 +140,16 @@ fn usage(message: &str) -> ExitCode {
 /// A message as a line for people.
 fn readable(message: &str) -> String {
     cut(&clean(message), LONGEST)
+}
+
+/// The cells of a line of the terminal, where nothing tells them as many as people had; and whether it may have colours.
+fn terminal() -> (usize, bool) {
+    let asked = tcgetwinsize(stdout()).ok().map(|size| size.ws_col);
+    let told = || env::var("COLUMNS").ok()?.parse().ok();
+    let width = asked.filter(|width| *width > 0).or_else(told);
+    let plain = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let colours = stdout().is_terminal() && !plain;
+    (width.unwrap_or(80).into(), colours)
 }
 
 fn print(text: &str, code: ExitCode) -> Ended {

@@ -1,17 +1,15 @@
 //! `ipgc pools`: how full each pool is, and with what.
 
 use std::{
-    env,
     io::{IsTerminal as _, Write as _, stdout},
     process::ExitCode,
     time::Duration,
 };
 
 use clap::ValueEnum;
-use rustix::termios::tcgetwinsize;
 
 use super::{
-    Ended, block_on, candidates::Wanted, print, print_json, print_with, readable, source,
+    Ended, block_on, candidates::Wanted, print, print_json, print_with, readable, source, terminal,
     values::duration,
 };
 use crate::audit::{
@@ -136,12 +134,12 @@ impl Args {
                 print(&text, ExitCode::SUCCESS)
             }
             Output::Table | Output::Wide => {
-                let is_terminal = stdout().is_terminal();
-                let set = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+                let (width, colours) = terminal();
+                let wide = self.output == Output::Wide;
                 let style = Style {
-                    width: width(),
-                    colours: is_terminal && !set,
-                    wide: self.output == Output::Wide,
+                    width,
+                    colours,
+                    wide,
                 };
                 print_with(ExitCode::SUCCESS, |output| {
                     write_pools(report, style, output)
@@ -149,12 +147,4 @@ impl Args {
             }
         }
     }
-}
-
-/// The cells of a line of the terminal; where nothing tells them, as many as people had.
-fn width() -> usize {
-    let asked = tcgetwinsize(stdout()).ok().map(|size| size.ws_col);
-    let told = || env::var("COLUMNS").ok()?.parse().ok();
-    let width = asked.filter(|width| *width > 0).or_else(told);
-    width.unwrap_or(80).into()
 }

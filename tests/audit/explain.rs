@@ -1,6 +1,6 @@
 //! `ipgc explain`: the verdict on an address, a pod, a pool and a node, why, and what would change it.
 
-use ipgc::audit::explain::{report::RowExplained, text};
+use ipgc::audit::explain::report::RowExplained;
 use rstest::rstest;
 
 use super::*;

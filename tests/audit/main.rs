@@ -324,6 +324,11 @@ fn table(report: &Report, is_wide: bool) -> String {
     String::from_utf8(text).unwrap()
 }
 
+/// The text that `ipgc explain` prints of it.
+fn text(explanation: &Explanation) -> String {
+    ipgc::audit::explain::text(explanation, 80, false)
+}
+
 /// The findings with this problem.
 fn with(problem: Problem, report: &Report) -> Vec<&Finding> {
     let all = report.findings.iter();

@@ -1,6 +1,5 @@
 //! Rows that name no pod: they are nobody's, neither another pod's nor of a pod that is gone.
 
-use ipgc::audit::explain::text;
 use rstest::rstest;
 
 use super::*;

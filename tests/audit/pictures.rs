@@ -104,13 +104,15 @@ fn the_fullest_pool_is_the_first() {
 #[case::empty_is_unset(true, Some(""), true)]
 #[case::pipe(false, None, false)]
 fn colours_are_for_terminals(
+    #[values("pools", "explain 10.0.0.0-24")] words: &str,
     #[case] is_terminal: bool,
     #[case] no_color: Option<&str>,
     #[case] coloured: bool,
 ) {
     let file = dump(&shop());
     let ipgc = assert_cmd::cargo::cargo_bin("ipgc");
-    let line = format!("{} pools -f {}", ipgc.display(), file.0.display());
+    let (ipgc, file) = (ipgc.display(), file.0.display());
+    let line = format!("{ipgc} {words} -f {file}");
     let mut command = if is_terminal {
         let mut command = std::process::Command::new("script");
         command.args(["-qec", &line, "/dev/null"]);
@@ -126,7 +128,7 @@ fn colours_are_for_terminals(
     command.envs(no_color.map(|value| ("NO_COLOR", value)));
     let output = command.output().unwrap();
     let stdout = String::from_utf8(output.stdout).unwrap();
-    assert_says(&stdout, "default/net");
+    assert_says(&stdout, "10.0.0.0");
     assert_eq!(stdout.contains("\x1b["), coloured, "{stdout:?}");
 }
 
@@ -261,6 +263,20 @@ fn a_pool_is_explained_with_its_grid() {
     assert_eq!(lines[3], format!("  10.0.0.64   {}", free(64)));
     assert_eq!(lines[5], format!("  10.0.0.192  {}×", free(63)));
     assert_says(lines[6], "○ reserved, × excluded");
+}
+
+/// Of long addresses a line has half as many cells.
+#[rstest]
+#[case::ipv4("192.168.100.0/24")]
+#[case::ipv6("2001:db8:1234:5678::/120")]
+fn a_grid_fits_a_terminal(#[case] range: &str) {
+    let server = server();
+    server.put(fixtures::pool(NS, range));
+    let (_, stdout, _) = asked(&dump(&server), &["explain", range]);
+    let picture = stdout.lines().take_while(|line| !line.is_empty());
+    let widths: Vec<_> = picture.map(|line| line.chars().count()).collect();
+    assert_eq!(widths.len(), 11, "{stdout}");
+    assert!(widths.iter().all(|width| *width <= 80), "{stdout}");
 }
 
 /// The cells are of blocks in a large range, and end after the last row in one without an end.

@@ -9,14 +9,14 @@ use super::report::{
     Explanation, NodeReport, OrphanExplained, PodReport, RowExplained, SubjectKind,
 };
 use crate::audit::{
-    grid::{Sign, legend},
+    grid::{Sign, coloured, legend},
     report::ReservationReport,
 };
 
-/// The text of an explanation.
-pub fn text(explanation: &Explanation) -> String {
+/// The text of an explanation. The picture of a pool is for a terminal with so many cells in a line.
+pub fn text(explanation: &Explanation, width: usize, colours: bool) -> String {
     let mut text = Text(String::new());
-    text.head(explanation);
+    text.head(explanation, width, colours);
     for row in &explanation.rows {
         text.row(row, explanation.knows_reservations);
     }
@@ -61,7 +61,7 @@ impl Text {
         let _ = writeln!(self.0, "  {name:<13} {}", clean(value.as_ref()));
     }
 
-    fn head(&mut self, explanation: &Explanation) {
+    fn head(&mut self, explanation: &Explanation, width: usize, colours: bool) {
         let Explanation {
             subject, pod, rows, ..
         } = explanation;
@@ -93,16 +93,16 @@ impl Text {
             if grid.each > 1 {
                 self.line("cells", format!("of {} addresses each", grid.each));
             }
-            for line in grid.lines() {
-                self.title(&format!("  {line}"));
-            }
+            let lines = grid.lines(width.saturating_sub(2)).join("\n  ");
+            let lines = if colours { coloured(&lines) } else { lines };
+            let _ = writeln!(self.0, "  {lines}");
             if grid.rest > 0 {
                 self.line(
                     "rest",
                     format!("{} addresses follow, none with a row", grid.rest),
                 );
             }
-            self.line("signs", legend(Sign::ALL.len()));
+            self.title(&format!("  {}", legend(Sign::ALL.len())));
         }
         if let Some(freed) = explanation.fencing_frees {
             let alone = match explanation.reservations.len() {

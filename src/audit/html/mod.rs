@@ -268,7 +268,7 @@ fn of_pool(at: usize, usage: &PoolUsage, grid: Option<&Grid>) -> String {
         format!(
             "<pre class=grid data-without>{}</pre>\
              <div class=cells role=group aria-label=\"addresses of {name}\" data-with></div>",
-            grid.lines().join("\n")
+            grid.lines(usize::MAX).join("\n")
         )
     });
     format!(
