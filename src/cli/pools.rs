@@ -78,16 +78,20 @@ pub(super) fn main(args: &Args) -> Ended {
     if !args.watch {
         return Ok(ExitCode::SUCCESS);
     }
-    // The cursor goes to the first line, and what is below it goes.
-    let is_terminal = stdout().is_terminal();
-    let clear = if is_terminal { "\x1b[H\x1b[2J" } else { "\n" };
+    let between = match args.output {
+        // The cursor goes to the first line, and what is below it goes.
+        _ if stdout().is_terminal() => "\x1b[H\x1b[2J",
+        // Each report is a document.
+        Output::Yaml => "---\n",
+        _ => "\n",
+    };
     loop {
         std::thread::sleep(args.interval);
         match block_on(args.report()) {
             Ok(report) => {
-                let cleared = write!(stdout(), "{clear}").and_then(|()| stdout().flush());
+                let written = write!(stdout(), "{between}").and_then(|()| stdout().flush());
                 // A reader that is gone has enough.
-                if cleared.is_err() {
+                if written.is_err() {
                     return Ok(ExitCode::SUCCESS);
                 }
                 args.print(&report)?;

@@ -1,9 +1,9 @@
 //! The program and an API server on a port: words that it completes, `ipgc pools --watch`, the page about a cluster.
 
 use std::{
-    io::Write as _,
+    io::{BufRead as _, BufReader, Write as _},
     net::TcpListener,
-    process::{Command as Process, Stdio},
+    process::{Child, Command as Process, Stdio},
     thread,
 };
 
@@ -12,6 +12,7 @@ use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use kube::client::Body;
 use rstest::rstest;
+use serde::Deserialize as _;
 use tower::Service as _;
 
 use super::*;
@@ -146,17 +147,18 @@ fn pools_say_if_there_are_none() {
     assert_says(&table, "there are no IPPools at all");
 }
 
+fn watching_pools(kubeconfig: &File, form: &str) -> Child {
+    let mut program = program(kubeconfig);
+    let program = program.args(["pools", "--watch", "--interval", "1s", "-o", form]);
+    program.stdout(Stdio::piped()).spawn().unwrap()
+}
+
 /// A second look shows what came after the first one.
 #[test]
 fn pools_are_watched() {
     let server = shop();
     let kubeconfig = served(&server);
-    let mut program = program(&kubeconfig);
-    let mut watching = program
-        .args(["pools", "--watch", "--interval", "1s", "-o", "json"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut watching = watching_pools(&kubeconfig, "json");
     let stdout = watching.stdout.take().unwrap();
     let mut reports = serde_json::Deserializer::from_reader(stdout).into_iter::<Report>();
     let mut rows = || reports.next().unwrap().unwrap().totals.rows;
@@ -165,6 +167,28 @@ fn pools_are_watched() {
     assert_eq!(rows(), 3);
     watching.kill().unwrap();
     watching.wait().unwrap();
+}
+
+/// The same as YAML of a document for each look.
+#[test]
+fn pools_are_watched_in_documents() {
+    let server = shop();
+    let kubeconfig = served(&server);
+    let mut watching = watching_pools(&kubeconfig, "yaml");
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    let mut line = || lines.next().unwrap().unwrap() + "\n";
+    let mut text = line();
+    put_row_on(&server, POOL, 9, "default/gone", "net1", 9);
+    // Until a third one begins.
+    while text.matches("\nmade: ").count() < 3 {
+        text += &line();
+    }
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+    let documents = serde_yaml::Deserializer::from_str(&text).take(2);
+    let documents = documents.map(|it| Value::deserialize(it).unwrap());
+    let rows: Vec<_> = documents.map(|it| it["totals"]["rows"].clone()).collect();
+    assert_eq!(rows, [2, 3]);
 }
 
 /// The page says of a cluster what the JSON says.
