@@ -213,6 +213,7 @@ async fn a_reservation_without_a_row_is_orphaned() {
     assert_eq!(finding.address.as_deref(), Some("10.0.0.8"));
     assert_eq!(finding.reservation.as_ref().unwrap().podref, "default/gone");
     assert_eq!(finding.pool.as_deref(), Some(POOL));
+    assert_eq!(finding.command.as_deref(), Some("ipgc run --once"));
     // Ten seconds more than a row.
     let seconds = finding.wait_seconds.unwrap();
     assert_eq!(seconds, 220);
@@ -297,11 +298,16 @@ async fn an_orphaned_reservation_says_that_claims_are_forbidden() {
     let server = server();
     put_pool(&server, &[]);
     reserve(&server, "10.0.0.8", "default/gone");
-    let detail = async || {
+    let said = async || {
         let report = live(&server).await.unwrap();
-        only(&report).detail.clone()
+        let Finding {
+            detail, command, ..
+        } = only(&report).clone();
+        (detail, command.is_some())
     };
-    assert!(!detail().await.contains("IPReservationClaimsForbidden"));
+    let forbidden = "IPReservationClaimsForbidden";
+    let (detail, has_command) = said().await;
+    assert!(!detail.contains(forbidden) && has_command, "{detail}");
     let event = |reason: &str| {
         json!({
             "apiVersion": "events.k8s.io/v1",
@@ -319,11 +325,12 @@ async fn an_orphaned_reservation_says_that_claims_are_forbidden() {
         })
     };
     server.put(event("Another"));
-    assert!(!detail().await.contains("IPReservationClaimsForbidden"));
-    server.put(event("IPReservationClaimsForbidden"));
-    let said = detail().await;
-    assert_says(&said, "IPReservationClaimsForbidden");
-    assert_says(&said, "a reservation without a row");
+    assert!(!said().await.0.contains(forbidden));
+    server.put(event(forbidden));
+    let (detail, has_command) = said().await;
+    assert_says(&detail, forbidden);
+    assert_says(&detail, "a reservation without a row");
+    assert!(!has_command, "claims are refused to any ipgc");
     server.deny(testkit::Match::list("events.events.k8s.io"));
     let notes = live(&server).await.unwrap().notes;
     assert!(
