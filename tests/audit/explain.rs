@@ -283,10 +283,14 @@ fn what_is_not_in_the_input_is_not_known() {
     assert_says(&told, "  rows          not known without pods\n");
     let told = text(&of(Kind::Reservation, "10.0.0.2").unwrap());
     assert_says(&told, "reservation   not known");
-    assert_ends(
-        &of(Kind::Pod, "10.0.0.77").unwrap_err(),
-        "; the input has no pods",
-    );
+    for missing in [Kind::Pod, Kind::Reservation] {
+        let lacks = format!("; the input has no {missing}");
+        assert_ends(&of(missing, "10.9.0.77").unwrap_err(), &lacks);
+        let free = of(missing, "10.0.0.77").unwrap();
+        let note = free.notes.last().unwrap();
+        assert_begins(note, "nothing holds it in pool default/10.0.0.0-24 ");
+        assert_ends(note, &lacks);
+    }
     assert_says(
         &text(&ask(&server, "default/gone").unwrap()),
         "there is no such pod",

@@ -115,7 +115,7 @@ impl Assessor<'_> {
             .then(|| format!("what cannot be read may say more: {}", words::names(&names)))
     }
 
-    /// The error that nothing is known, and what the snapshot lacks.
+    /// That nothing is known, and what the snapshot lacks.
     fn nothing(&self, what: String) -> String {
         let mut all = vec![what];
         for kind in [Kind::Reservation, Kind::Pod] {
@@ -170,15 +170,13 @@ impl Assessor<'_> {
         let pods = self.snapshot.pods.iter().map(AsRef::as_ref);
         let pods = pods.filter(|pod: &&PodState| pod.status.has_address(address));
         explanation.reported_by = pods.map(pod_report).collect();
-        let kinds = [Kind::Reservation, Kind::Pod];
-        let knows_all = kinds.iter().all(|kind| self.snapshot.kinds.contains(kind));
-        if knows_all && self.note_of_unreadable().is_none() && !is_known(&explanation) {
+        if self.note_of_unreadable().is_none() && !is_known(&explanation) {
             for place in &self.index.pools {
                 if let Some(range) = place.pool.range.filter(|range| range.contains(address)) {
-                    explanation.notes.push(format!(
+                    explanation.notes.push(self.nothing(format!(
                         "nothing holds it in pool {} ({range}): no row, no reservation and no pod has it",
                         place.pool.key()
-                    ));
+                    )));
                 }
             }
         }
