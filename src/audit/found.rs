@@ -50,11 +50,8 @@ impl Assessor<'_> {
             (Verdict::Held(held), _) => self.held(held, it.content.as_deref()?)?,
             // A person said so.
             (Verdict::Unknown(Unknown::KeptOwner | Unknown::Exempt), _) => return None,
-            (Verdict::Unknown(Unknown::Unreadable(Unreadable::IpamClaim(claim))), _) => {
-                // Of files nobody knows what was read first.
-                let is_gone =
-                    self.snapshot.source == Source::Cluster && self.snapshot.is_gone(claim);
-                is_gone.then(|| of_gone_claim(claim))?
+            (Verdict::Unknown(Unknown::Unreadable(Unreadable::IpamClaim(_))), _) => {
+                Finding::new(Problem::IpamClaimGone, self.gone_claim(&it.verdict)?)
             }
             (Verdict::Unknown(reason @ Unknown::Unreadable(why)), item) => {
                 let mut finding = Finding::new(Problem::Unreadable, reason.to_string());
@@ -96,6 +93,18 @@ impl Assessor<'_> {
             finding.nodes = node.map(Into::into).into_iter().collect();
         }
         Some(finding)
+    }
+
+    /// That what this verdict is about belongs to an IPAMClaim that is gone.
+    pub fn gone_claim(&self, verdict: &Verdict) -> Option<String> {
+        let Verdict::Unknown(Unknown::Unreadable(Unreadable::IpamClaim(claim))) = verdict else {
+            return None;
+        };
+        // Of files nobody knows what was read first.
+        let is_gone = self.snapshot.source == Source::Cluster && self.snapshot.is_gone(claim);
+        is_gone.then(|| format!(
+            "it belongs to IPAMClaim {claim}, which is gone: the ip-control-loop of whereabouts frees it, if it knows IPAMClaims"
+        ))
     }
 
     /// Says which row or reservation a finding is about, and whose it is.
@@ -201,13 +210,6 @@ pub fn reported(reserved: &Reservation) -> ReservationReport {
         sandbox: reserved.sandbox.clone(),
         interface: reserved.interface.clone(),
     }
-}
-
-fn of_gone_claim(claim: &str) -> Finding {
-    let detail = format!(
-        "it belongs to IPAMClaim {claim}, which is gone: the ip-control-loop of whereabouts frees it, if it knows IPAMClaims"
-    );
-    Finding::new(Problem::IpamClaimGone, detail)
 }
 
 fn of_stale(it: &Judged<'_>, stale: &Stale) -> Finding {

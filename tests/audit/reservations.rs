@@ -154,6 +154,13 @@ async fn of_an_ipam_claim_only_its_end_is_a_finding(
         server.on(Match::resource("ipamclaims")).deny();
     }
     let report = live(&server).await.unwrap();
+    let (client, scan) = (server.client_named("ipgc"), Scan::default());
+    let snapshot = read(&client, &scan).await.unwrap();
+    let told = explained(&snapshot, "10.0.0.9").unwrap().rows.remove(0);
+    match with(Problem::IpamClaimGone, &report).last() {
+        Some(finding) => assert_eq!(told.reason, finding.detail),
+        None => assert_ends(&told.reason, "whereabouts frees it when that is gone"),
+    }
     let of_files = dump(&server).judged();
     for (report, is_live) in [(&report, true), (&of_files, false)] {
         assert_eq!(report.totals.split.unknown, 1);

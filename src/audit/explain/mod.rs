@@ -27,7 +27,7 @@ use ipgc_core::{
 
 pub use self::text::text;
 use self::{
-    parts::{pod_report, reason},
+    parts::pod_report,
     report::{EXPLANATION_VERSION, Explanation, RowExplained, SubjectKind},
 };
 use super::{
@@ -43,7 +43,7 @@ use crate::snapshot::{Kind, NOW, Snapshot};
 /// Why a row has its verdict, and what would change that.
 pub(super) fn why(assessor: &Assessor<'_>, it: &Judged<'_>) -> (String, String) {
     (
-        reason(&it.verdict),
+        assessor.reason_of(&it.verdict),
         outlook::changes(assessor, it).join("; "),
     )
 }
@@ -144,7 +144,7 @@ impl Assessor<'_> {
             }
             (Item::Reservation(reserved, Reading::Ambiguous), _) => {
                 let (namespace, name) = (&reserved.namespace, &reserved.name);
-                let reason = reason(&it.verdict);
+                let reason = self.reason_of(&it.verdict);
                 let note = format!("reservation {namespace}/{name} stays: {reason}");
                 explanation.notes.push(note);
                 return Some(reserved.uid.clone());

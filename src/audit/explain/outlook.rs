@@ -77,7 +77,7 @@ pub fn changes(assessor: &Assessor<'_>, it: &Judged<'_>) -> Vec<String> {
             ends,
         ],
         Verdict::Unknown(Unknown::Unreadable(Unreadable::IpamClaim(_))) => {
-            one("the end of its IPAMClaim, or a change of the row or reservation: ipgc never touches it")
+            one("once whereabouts frees it after the end of its IPAMClaim, or somebody changes it: ipgc never touches it")
         }
         Verdict::Unknown(Unknown::Unreadable(Unreadable::ResourceClaim(_))) => one(
             "once its ResourceClaim is gone, by ipgc run --resource-claims: without this flag ipgc never touches it",

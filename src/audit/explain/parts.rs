@@ -44,7 +44,7 @@ impl Assessor<'_> {
             address: address.to_string(),
             reservation: reported(reserved),
             verdict: it.verdict.word().as_str().to_owned(),
-            reason: reason(&it.verdict),
+            reason: self.reason_of(&it.verdict),
             grade: it.grade(),
             wait_seconds: it.wait_seconds(),
             waits_for: it.holding().iter().map(ToString::to_string).collect(),
@@ -90,7 +90,7 @@ impl Assessor<'_> {
                 &it.verdict,
                 content.is_some_and(|content| self.is_mirror(&content.podref)),
             ),
-            reason: reason(&it.verdict),
+            reason: self.reason_of(&it.verdict),
             grade: it.grade(),
             cause: it.stale().map(|stale| stale.cause.as_str().to_owned()),
             wait_seconds: it.wait_seconds(),
@@ -100,6 +100,17 @@ impl Assessor<'_> {
             pod_is_absent: self.is_absent(it.owner()),
             reservation,
             changes: outlook::changes(self, it),
+        }
+    }
+
+    pub(super) fn reason_of(&self, verdict: &Verdict) -> String {
+        match verdict {
+            Verdict::Held(held) => held.to_string(),
+            Verdict::Unknown(unknown) => {
+                let gone = self.gone_claim(verdict);
+                gone.unwrap_or_else(|| unknown.to_string())
+            }
+            Verdict::Stale(stale) => words::stale(stale),
         }
     }
 
@@ -176,13 +187,5 @@ fn rule(verdict: &Verdict, is_mirror: bool) -> Option<u8> {
             Cause::Predecessor => 6,
             Cause::Leftover => 8,
         }),
-    }
-}
-
-pub(super) fn reason(verdict: &Verdict) -> String {
-    match verdict {
-        Verdict::Held(held) => held.to_string(),
-        Verdict::Unknown(unknown) => unknown.to_string(),
-        Verdict::Stale(stale) => words::stale(stale),
     }
 }
