@@ -222,8 +222,13 @@ fn finish(
     let mut sections = snapshot.definitions.values().flatten().flatten();
     let sliced = sections.any(|section| section.slices.is_some());
     let mut missing = Kind::ALL.to_vec();
-    missing
-        .retain(|kind| !snapshot.kinds.contains(kind) && (sliced || *kind != Kind::NodeSlicePool));
+    missing.retain(|kind| match kind {
+        kind if snapshot.kinds.contains(kind) => false,
+        Kind::NodeSlicePool => sliced,
+        // Without a proof nothing is stale, and the gap tells of nodes.
+        Kind::Node => snapshot.no_proof.is_none(),
+        _ => true,
+    });
     let note = |kind: &Kind| Some(format!("the input has no {kind}: {}", kind.without()?));
     snapshot.notes.extend(missing.iter().filter_map(note));
     if snapshot.kinds.contains(&Kind::Node) {
@@ -232,7 +237,7 @@ fn finish(
         if let Some(node) = unknown.next() {
             snapshot.nodes_are_partial = true;
             snapshot.notes.push(format!(
-                "a pod is on node {}, which is not in the input: others may be missing too, so what is stale is held",
+                "a pod is on node {}, which is not in the input: others may be missing too, so no row is stale",
                 excerpt(node)
             ));
         }

@@ -276,8 +276,13 @@ impl Snapshot {
     /// Why rows without a pod may be unknown, if that is so.
     pub fn gap(&self) -> Option<String> {
         if let Some(reason) = &self.no_proof {
+            let nodes = if self.kinds.contains(&Kind::Node) {
+                ""
+            } else {
+                ", and nodes are missing"
+            };
             return Some(format!(
-                "{reason}, so the absence of a pod proves nothing: rows without a pod are unknown"
+                "{reason}{nodes}, so the absence of a pod proves nothing: rows without a pod are unknown"
             ));
         }
         let namespaces: Vec<_> = self.confined.as_ref()?.iter().collect();
