@@ -16,14 +16,14 @@ use crate::audit::{
     audit,
     filter::{Filter, is_named},
     pool_table::{Style, write_pools},
-    report::{Problem, Report},
+    report::{PoolUsage, Problem, Report},
 };
 
 /// Arguments of `ipgc pools`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// These pools only, by their names or as NAMESPACE/NAME
+    /// These pools only, by name, NAMESPACE/NAME or range
     #[arg(value_name = "POOL", add = Wanted::Pools.completer())]
     pools: Vec<String>,
 
@@ -54,7 +54,7 @@ Exit code: 0 printed, 2 error
 
 Examples:
   ipgc pools                    all pools of the cluster that kubectl uses
-  ipgc pools 10.0.0.0-24 -w     one pool, again and again
+  ipgc pools 10.0.0.0/24 -w     one pool, again and again
   ipgc pools -o wide            with all columns and names
   ipgc pools -f dump.json       of a dump, see ipgc audit --help";
 
@@ -109,23 +109,28 @@ impl Args {
     async fn report(&self) -> Result<Report, String> {
         let read = self.source.read(None).await?;
         let policy = self.source.live.waits.policy();
-        for wanted in &self.pools {
-            let filter = Filter {
-                pool: Some(wanted.clone()),
-                ..Filter::default()
-            };
-            filter.check(&read.snapshot)?;
-        }
         let mut report = audit(&read.snapshot, &policy, &Filter::default());
+        let is_it = |words: &String, it: &PoolUsage| {
+            is_named(words, &it.namespace, &it.name) || it.range.as_ref() == Some(words)
+        };
+        for wanted in &self.pools {
+            // One that cannot be read is known, and is not among them.
+            if !report.pools.iter().any(|it| is_it(wanted, it)) {
+                let filter = Filter {
+                    pool: Some(wanted.clone()),
+                    ..Filter::default()
+                };
+                filter.check(&read.snapshot)?;
+            }
+        }
         // The others would want a second look.
         let findings = report.findings.drain(..);
         let none = findings.filter(|it| it.problem == Problem::NoPools);
         report.notes.extend(none.map(|it| it.detail));
-        let wanted = |namespace: &str, name: &str| {
+        report.pools.retain(|it| {
             let mut pools = self.pools.iter();
-            self.pools.is_empty() || pools.any(|words| is_named(words, namespace, name))
-        };
-        report.pools.retain(|it| wanted(&it.namespace, &it.name));
+            self.pools.is_empty() || pools.any(|words| is_it(words, it))
+        });
         Ok(report)
     }
 

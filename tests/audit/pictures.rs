@@ -183,11 +183,16 @@ fn parts_are_lines_of_their_own() {
 #[rstest]
 #[case::json("json")]
 #[case::yaml("yaml")]
-fn programs_get_the_pools_of_the_report(#[case] form: &str) {
-    let file = dump(&shop());
-    let (_, report, _) = asked(&file, &["audit", "-o", "json"]);
+fn programs_get_the_pools_of_the_report(
+    #[case] form: &str,
+    #[values(POOL, RANGE, "default/10.0.0.0-24")] pool: &str,
+) {
+    let server = shop();
+    server.put(fixtures::pool("other", "10.9.0.0/24"));
+    let file = dump(&server);
+    let (_, report, _) = asked(&file, &["audit", "-o", "json", "--pool", POOL]);
     let report: Value = serde_json::from_str(&report).unwrap();
-    let (code, stdout, _) = asked(&file, &["pools", "-o", form, POOL]);
+    let (code, stdout, _) = asked(&file, &["pools", "-o", form, pool]);
     let pools: Value = serde_yaml::from_str(&stdout).unwrap();
     assert_eq!(code, 0);
     assert_eq!(
@@ -201,6 +206,7 @@ fn programs_get_the_pools_of_the_report(#[case] form: &str) {
 
 #[rstest]
 #[case::unknown_pool(&["pools", "10.9.0.0-24"], "no pool 10.9.0.0-24 is known")]
+#[case::range_of_no_pool(&["pools", "10.9.0.0/24"], "no pool 10.9.0.0/24 is known")]
 #[case::watch_of_files(&["pools", "--watch"], "cannot be used with")]
 #[case::page_of_a_watch(&["pools", "-o", "html"], "html")]
 fn mistakes_are_named(#[case] args: &[&str], #[case] named: &str) {
