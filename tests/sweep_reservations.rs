@@ -284,27 +284,6 @@ fn put_wider_pool(server: &Server) {
     server.put(fixtures::pool(NS, wider));
 }
 
-/// Its name never returns. The second ADD was given the same address, since the reservation was its own pod's.
-#[tokio::test(start_paused = true)]
-async fn row_in_a_range_that_overlaps_keeps_the_reservation_that_needs_no_claim() {
-    let server = room();
-    put_wider_pool(&server);
-    server.put(reporting("web-9", 9).owner("ReplicaSet", "web").running());
-    put_row(&server, 9, "web-9", 9);
-    reserve(&server, "10.0.0.9", "web-9");
-    let wider = "10.0.0.0-16";
-    put_row_on(&server, wider, 9, "web-9", "net2", 9);
-    server.edit("ippools", NS, wider, |pool| {
-        pool["metadata"]["annotations"] = json!({"ipgc.dev/keep": "10.0.0.9"});
-    });
-    let bench = Bench::start(server).await;
-    seconds(60).await;
-    bench.end(["web-9"]);
-    bench.wait_rows(POOL, &["2"]).await;
-    seconds(60).await;
-    assert!(bench.reservations().contains(&"10.0.0.9".to_owned()));
-}
-
 /// A pod of that name is given the address in the other pool, accepts the reservation without a trace,
 /// and is killed, unseen: the reservation stays with its row.
 #[tokio::test(start_paused = true)]

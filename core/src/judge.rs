@@ -10,7 +10,7 @@ mod release;
 mod word;
 
 pub use self::{
-    orphan::{given_back, judge_ambiguous, judge_orphan, reports_more},
+    orphan::{judge_ambiguous, judge_orphan, reports_more},
     release::Release,
     word::Word,
 };

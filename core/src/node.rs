@@ -405,10 +405,8 @@ impl Node {
     /// Whether it does not block only by a fence, which may be over, or by time that neither a read nor an event has
     /// confirmed.
     fn is_unconfirmed(&self, wait: Duration, now: Moment) -> bool {
-        self.suspect.is_some_and(|suspect| {
-            let is_over = || self.longest(suspect, now) >= wait;
-            suspect.confirmed < wait && (self.is_fenced() || is_over())
-        })
+        let confirmed = self.suspect.map(|suspect| suspect.confirmed);
+        confirmed.is_some_and(|it| it < wait) && self.blocks(wait, now).is_none()
     }
 
     /// Counts the present stretch of work or of absence, which ends.

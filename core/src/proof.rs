@@ -80,7 +80,7 @@ pub fn of_lone_reservation(
     pod: Presence,
 ) -> Presence {
     match claims {
-        _ if podref.as_str() != OF_RESOURCE_CLAIMS => pod,
+        _ if podref.as_str() != OF_RESOURCE_CLAIMS || matches!(pod, Presence::Present(_)) => pod,
         Err(reason) => Presence::Unknown(reason.clone()),
         Ok(claims) if claims.addresses.contains(&address) => Presence::Present(None),
         Ok(_) => pod,

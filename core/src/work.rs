@@ -131,8 +131,8 @@ impl Work {
         let ends = ends.iter().filter(|it| !it.settled && !is_known(it));
         let ended: Vec<_> = ends.cloned().collect();
         self.give_up(|fact| {
-            let mut pods = ended.iter().map(|end| &end.last);
-            pods.any(|pod| pod.has_network() && !fact.is_of(&pod.uid))
+            let mut ends = ended.iter();
+            ends.any(|end| end.last.has_network() && !fact.is_of(&end.last.uid))
         });
         self.noted.extend(ended);
     }

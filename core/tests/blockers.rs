@@ -169,7 +169,12 @@ fn a_node_does_not_block_as_long_as_it_is_fenced() {
     // The watch may be dead, and the fence over.
     let unconfirmed: Vec<_> = nodes.unconfirmed(None, secs(W), at(140)).collect();
     assert_eq!(unconfirmed, ["a", "b"]);
-    nodes.apply("a", not_ready(), at(150));
+    // A read that was asked for after the gap shows the fence.
+    nodes.confirm_fence("a", at(140));
+    nodes.confirm_fence("b", at(141));
+    for name in ["a", "b"] {
+        nodes.apply(name, not_ready(), at(150));
+    }
     assert_eq!(blockers(&nodes, 150), by(&["a"]));
 }
 

@@ -53,12 +53,11 @@ impl Assessor<'_> {
             (Verdict::Unknown(Unknown::Unreadable(Unreadable::IpamClaim(_))), _) => {
                 Finding::new(Problem::IpamClaimGone, self.gone_claim(&it.verdict)?)
             }
-            (Verdict::Unknown(reason @ Unknown::Unreadable(why)), item) => {
+            (Verdict::Unknown(reason @ Unknown::Unreadable(why)), _) => {
                 let mut finding = Finding::new(Problem::Unreadable, reason.to_string());
-                let may_go = matches!(item, Item::Row(..)) || it.names_no_pod();
                 finding.command = match why {
                     Unreadable::ResourceClaim(_) => Some(words::FREE_OF_CLAIMS.to_owned()),
-                    _ => it.address.filter(|_| may_go).map(words::force),
+                    _ => it.address.filter(|_| it.names_no_pod()).map(words::force),
                 };
                 finding
             }

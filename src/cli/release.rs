@@ -150,7 +150,7 @@ impl Args {
         for it in found.collect::<Result<Vec<_>, _>>()? {
             let address = it.address;
             let explanation = explain(&snapshot, &policy, &address.to_string())?;
-            eprint!("{}", text(&explanation));
+            eprint!("{}", text(&explanation, 80, false));
             let question = "\nIf nothing answers on it any more, type the address: ";
             if !self.dry_run && ask(question)?.parse().ok() != Some(address) {
                 eprintln!("{address} was not typed, it stays");

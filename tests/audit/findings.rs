@@ -186,12 +186,9 @@ async fn rows_and_objects_that_cannot_be_read_are_told() {
         found.collect::<Vec<_>>(),
         [
             (None, "the key is not an offset"),
+            (None, "its id is not 64 hex digits"),
             (
-                Some("ipgc release --force 10.0.0.2"),
-                "its id is not 64 hex digits"
-            ),
-            (
-                Some("ipgc release --force 10.0.0.3"),
+                None,
                 "it names no pod: its podref is missing, or not exactly namespace/name"
             ),
         ]

@@ -52,8 +52,10 @@ pub fn judge_orphan(
     let stale = |cause, clearance| Verdict::Stale(Stale { cause, clearance });
     let is_of_claims = row.podref.as_str() == OF_RESOURCE_CLAIMS;
     let presence = of_lone_reservation(&row.podref, address, claims, presence.clone());
+    let ripe = first + policy.add_budget + CLAIM_OLD;
     if reservation.is_claimed() && matches!(presence, Presence::Present(_)) {
-        return Verdict::Stale(given_back(facts, policy, now));
+        // The next steps give the reservation back, whoever else has the address.
+        return stale(Cause::Deleted, Clearance::certain(ripe));
     }
     let verdict = match &presence {
         Presence::Unknown(reason) => Verdict::Unknown(Unknown::NoProof(reason.clone())),
@@ -84,7 +86,7 @@ pub fn judge_orphan(
             // A mark is no proof: it may be from before the API server's data went back.
             let clearance = clearance.later(ORPHAN_MORE);
             let from = if reservation.is_claimed() {
-                first + policy.add_budget + CLAIM_OLD
+                ripe
             } else {
                 first
             };
@@ -93,15 +95,6 @@ pub fn judge_orphan(
         verdict => verdict,
     };
     beside_others(&subject, verdict)
-}
-
-/// When a claimed reservation is given back, whoever else has the address: its pod is there, or a row of its pod.
-pub fn given_back(facts: &Facts<'_>, policy: &Policy, now: Moment) -> Stale {
-    let first = facts.sighting.map_or(now, |sighting| sighting.first);
-    Stale {
-        cause: Cause::Deleted,
-        clearance: Clearance::certain(first + policy.add_budget + CLAIM_OLD),
-    }
 }
 
 /// Whether a pod reports an address more often than it has rows of it. Then a lone reservation of it may be the pod's:

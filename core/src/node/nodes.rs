@@ -177,8 +177,17 @@ impl Nodes {
         }
     }
 
-    /// The nodes that stopped blocking only by time that nothing has confirmed. They have to be [read](Self::note_read),
-    /// since the watch may be dead. All, or the one of this slice.
+    /// A read that was `asked` for then, and is noted, may show a fence: no sandbox of before runs there.
+    pub fn confirm_fence(&mut self, name: &str, asked: Moment) {
+        if let Some(node) = self.by_name.get_mut(name)
+            && node.is_fenced()
+        {
+            node.suspect.take_if(|suspect| suspect.since < asked);
+        }
+    }
+
+    /// The nodes that do not block only by what nothing has confirmed, time or a fence. They have to be
+    /// [read](Self::note_read), since the watch may be dead. All, or the one of this slice.
     pub fn unconfirmed(
         &self,
         slice: Option<&str>,

@@ -44,11 +44,10 @@ pub(super) async fn without_row<'w>(
     let mut anywhere = Claimed::new();
     let mut by_pool = BTreeMap::<&PoolKey, Claimed<'w>>::new();
     for marked in proven.iter().map(Proven::marked) {
-        let Deletion { wanted, pool, .. } = marked.deletion();
-        // A name that never returns was given the address once, but by overlapping ranges to two interfaces.
-        if !marked.is_claimed() && !overlaps.may_overlap(pool) {
+        if !marked.is_claimed() {
             continue;
         }
+        let Deletion { wanted, pool, .. } = marked.deletion();
         let claimed = if overlaps.may_overlap(pool) {
             &mut anywhere
         } else {
@@ -62,7 +61,7 @@ pub(super) async fn without_row<'w>(
         Ok(used) => {
             let is_used = |proven: &Proven<'_>| {
                 let row = &proven.marked().deletion().wanted.row;
-                used.contains(&(row.address, row.podref.clone()))
+                proven.marked().is_claimed() && used.contains(&(row.address, row.podref.clone()))
             };
             let (taken, free): (Vec<_>, Vec<_>) = proven.into_iter().partition(is_used);
             (free, taken.into_iter().map(Proven::into_marked).collect())

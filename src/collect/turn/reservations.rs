@@ -11,7 +11,7 @@ use ipgc_core::{
     cases::Outcome,
     clearance::Facts,
     fact::Fact,
-    judge::{Verdict, given_back, judge_orphan, reports_more},
+    judge::{Verdict, judge_orphan, reports_more},
     names::split,
     podref::PodRef,
     pool::{RowContent, RowCount},
@@ -302,21 +302,20 @@ impl Turn<'_> {
         let networks = [network.clone()].into();
         let of_pool = (self.key, None, &networks);
         let others = others.of(&row);
-        let presence = of_lone_reservation(podref, address, claims, known.presumed.clone());
+        // If a row of its pod came back, or its pod is there, a claimed reservation is only given back.
+        let presence = if has_row {
+            Presence::Present(None)
+        } else {
+            of_lone_reservation(podref, address, claims, known.presumed.clone())
+        };
+        let is_given_back = found.is_claimed() && matches!(presence, Presence::Present(_));
         let evidence = self.context.evidence();
         // The name of a reservation tells no node.
         let facts = Facts {
             slice: None,
             ..evidence.facts(of_pool, Some(sighting), &known, &others)
         };
-        // If its pod is there, or a row of its pod came back, a claimed reservation is only given back.
-        let is_there = has_row || matches!(presence, Presence::Present(_));
-        let is_given_back = found.is_claimed() && is_there;
-        let verdict = if is_given_back {
-            Verdict::Stale(given_back(&facts, policy, now))
-        } else {
-            judge_orphan(found, address, &presence, claims, &facts, policy, now)
-        };
+        let verdict = judge_orphan(found, address, &presence, claims, &facts, policy, now);
         drop(evidence);
         if podref.as_str() == OF_RESOURCE_CLAIMS && !matches!(verdict, Verdict::Stale(_)) {
             // It waits from when it is known that no claim reports its address any more.

@@ -69,12 +69,12 @@ impl Turn<'_> {
                         .first_seen
                         .see(observed.uid(), row, now);
                     let grade = stale.clearance.grade;
+                    if grade != Grade::Settled {
+                        need_node.insert(podref.clone());
+                    }
                     if stale.is_free(now) {
                         let with_state = due.entry(podref.clone()).or_default();
                         *with_state |= stale.cause != Cause::Deleted;
-                        if grade != Grade::Settled {
-                            need_node.insert(podref.clone());
-                        }
                         continue;
                     }
                     self.wait(podref, row.key(), &stale);
@@ -136,6 +136,7 @@ impl Turn<'_> {
                 .map(|name| (name.clone(), state(&evidence.nodes, name)))
                 .collect()
         };
+        let asked = context.clock.now();
         let read = context.read_nodes(&names, all).await?;
         let now = context.clock.now();
         let evidence = &mut *context.evidence();
@@ -149,6 +150,7 @@ impl Turn<'_> {
             };
             if is_as_before {
                 evidence.note_node(&name, read, true, now);
+                evidence.nodes.confirm_fence(&name, asked);
             }
         }
         Ok(())
