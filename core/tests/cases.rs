@@ -126,6 +126,7 @@ fn what_was_marked_is_judged_anew_after_the_end_of_another_incarnation(
     let mut work = of("first", "10.0.0.1", false);
     work.claimed = vec![Wanted {
         fact: Fact::Completed("completed".into()),
+        networks: Arc::new([None].into()),
         ..marked(&key)
     }];
     work.add(of(uid, address, settled));

@@ -1,14 +1,11 @@
 //! The objects of a `kubectl get -o json` or `-o yaml`, one at a time.
 //!
 //! A text is a list, as kubectl or the API server writes it, a single object, or several of these one after the other.
-//! Of JSON a megabyte is in memory at a time, or one object where that is larger: `serde_json` finds where a value ends,
-//! and more is read where the text breaks off within it. A text that does not begin with `{` is YAML, which is read whole.
+//! A megabyte is in memory at a time, or one object where that is larger: `serde_json` finds where a value ends, and more
+//! is read where the text breaks off within it. A text that does not begin with `{` is YAML.
 //! This module knows no kind of objects, and no text makes it panic.
 
-use std::{
-    fmt,
-    io::{self, Read},
-};
+use std::{fmt, io::Read};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use serde::{
@@ -17,7 +14,7 @@ use serde::{
 };
 use serde_json::Deserializer;
 
-use super::yaml::{self, cut_off, syntax};
+use super::yaml::{Yaml, cut_off, syntax, unreadable};
 
 /// Some programs of Windows begin each text with it.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -53,16 +50,32 @@ pub type Each<'e> = dyn FnMut(&Object<'_>) -> Result<(), String> + 'e;
 /// # Errors
 /// One line that names the place: the byte in JSON, the line in YAML.
 pub fn read_objects(mut source: impl Read, each: &mut Each<'_>) -> Result<bool, String> {
-    let mut text = Text::new(&mut source, "json", &|byte| format!("byte {byte}"));
-    let mut is_first = true;
-    while let Some(next) = text.next_document(is_first)? {
-        if is_first && next != b'{' {
-            return text.yaml(each);
-        }
-        is_first = false;
+    // Most files of a must-gather are small: without this each takes nine reads.
+    let mut begin = Vec::with_capacity(SMALL);
+    let read = source.by_ref().take(CHUNK as u64).read_to_end(&mut begin);
+    read.map_err(|error| unreadable(&error))?;
+    let text = begin.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&begin);
+    let first = text.trim_ascii_start().first();
+    let is_json = first.is_none_or(|first| *first == b'{');
+    if !is_json && let Some(reason) = no_text(text) {
+        return Err(reason);
+    }
+    let source = begin.chain(source);
+    let mut text = Text::new(if is_json {
+        Form::Json(Box::new(source))
+    } else {
+        Form::Yaml(Box::new(Yaml::new(source)))
+    });
+    while text.next_document()? {
         text.document(each)?;
     }
-    Ok(!is_first)
+    Ok(text.documents > 0)
+}
+
+/// What a text is read as.
+enum Form<'s> {
+    Json(Box<dyn Read + 's>),
+    Yaml(Box<Yaml<'s>>),
 }
 
 /// How files begin that are no text in UTF-8.
@@ -96,11 +109,8 @@ pub(super) fn fault(error: &serde_json::Error) -> String {
 
 /// A text that is read from its beginning to its end.
 struct Text<'s> {
-    source: &'s mut dyn Read,
-    /// The form that the text was made of, and the place in that form of a byte.
-    form: &'static str,
-    place: &'s dyn Fn(u64) -> String,
-    /// The part of the text that is in memory.
+    form: Form<'s>,
+    /// The part of its JSON that is in memory.
     bytes: Vec<u8>,
     /// The unread part of `bytes` begins here.
     start: usize,
@@ -114,11 +124,9 @@ struct Text<'s> {
 }
 
 impl<'s> Text<'s> {
-    fn new(source: &'s mut dyn Read, form: &'static str, place: &'s dyn Fn(u64) -> String) -> Self {
+    fn new(form: Form<'s>) -> Self {
         Self {
-            source,
             form,
-            place,
             bytes: Vec::new(),
             start: 0,
             kept: None,
@@ -130,7 +138,11 @@ impl<'s> Text<'s> {
 
     /// The place of what is read next.
     fn here(&self) -> String {
-        (self.place)(self.dropped + self.start as u64)
+        let byte = self.dropped + self.start as u64;
+        match &self.form {
+            Form::Json(_) => format!("byte {byte}"),
+            Form::Yaml(yaml) => yaml.line(byte),
+        }
     }
 
     fn cut(&self) -> String {
@@ -138,7 +150,11 @@ impl<'s> Text<'s> {
     }
 
     fn syntax(&self, reason: impl fmt::Display) -> String {
-        syntax(self.form, &self.here(), reason)
+        let form = match self.form {
+            Form::Json(_) => "json",
+            Form::Yaml(_) => "yaml",
+        };
+        syntax(form, &self.here(), reason)
     }
 
     fn unread(&self) -> &[u8] {
@@ -161,12 +177,13 @@ impl<'s> Text<'s> {
         self.kept = self.kept.map(|_| 0);
         // Twice as much each time, so that a large object is parsed again a few times only.
         let wanted = self.bytes.len().max(CHUNK);
-        // Most files of a must-gather are small: without this each takes nine reads.
-        self.bytes.reserve(SMALL);
-        let mut part = self.source.take(wanted as u64);
-        let read = part
-            .read_to_end(&mut self.bytes)
-            .map_err(|error| format!("cannot be read: {error}"))?;
+        let read = match &mut self.form {
+            Form::Json(source) => {
+                let read = source.take(wanted as u64).read_to_end(&mut self.bytes);
+                read.map_err(|error| unreadable(&error))?
+            }
+            Form::Yaml(yaml) => yaml.read(wanted, &mut self.bytes)?,
+        };
         self.ended = read < wanted;
         Ok(read > 0)
     }
@@ -186,15 +203,15 @@ impl<'s> Text<'s> {
         }
     }
 
-    /// The first byte of the next document, which stays unread; `None` at the end.
-    fn next_document(&mut self, is_first: bool) -> Result<Option<u8>, String> {
+    /// Whether there is one more document.
+    fn next_document(&mut self) -> Result<bool, String> {
         loop {
             let next = self.peek()?;
             while self.unread().len() < BYTE_ORDER_MARK.len() && self.more()? {}
             self.start += match self.unread() {
                 text if text.starts_with(BYTE_ORDER_MARK) => BYTE_ORDER_MARK.len(),
-                text if text.starts_with(SEPARATOR) && !is_first => SEPARATOR.len(),
-                _ => return Ok(next),
+                text if text.starts_with(SEPARATOR) => SEPARATOR.len(),
+                _ => return Ok(next.is_some()),
             };
         }
     }
@@ -304,31 +321,6 @@ impl<'s> Text<'s> {
             goes_on = self.goes_on(b']')?;
         }
         Ok(())
-    }
-
-    /// Reads all that is left as YAML.
-    fn yaml(&mut self, each: &mut Each<'_>) -> Result<bool, String> {
-        if let Some(reason) = no_text(self.unread()) {
-            return Err(reason);
-        }
-        let read = self.source.read_to_end(&mut self.bytes);
-        read.map_err(|error| format!("cannot be read: {error}"))?;
-        // With the white space before it: indentation counts.
-        let text = str::from_utf8(&self.bytes).map_err(|error| {
-            let lines = self.bytes[..error.valid_up_to()].split(|byte| *byte == b'\n');
-            syntax("yaml", &format!("line {}", lines.count()), error)
-        })?;
-        let mut documents = 0..;
-        yaml::documents(text, |json, place| {
-            let mut nothing = io::empty();
-            let mut text = Text {
-                bytes: json,
-                ended: true,
-                documents: documents.next().unwrap_or_default(),
-                ..Text::new(&mut nothing, "yaml", place)
-            };
-            text.document(each)
-        })
     }
 }
 

@@ -1,37 +1,114 @@
 //! YAML, as kubectl writes it, made JSON: one reader of objects then reads both.
 //!
-//! A text is read whole, unlike JSON, and made JSON a document at a time. kubectl quotes each text that YAML could take
-//! for something else, so a plain scalar is `null`, a truth value or a number only where it is one in JSON too; any other
-//! is a text. Aliases, tags and keys that stand twice are errors: kubectl writes none.
+//! A text is made JSON part by part, so that of a long list only a part is in memory. kubectl quotes each text that YAML
+//! could take for something else, so a plain scalar is `null`, a truth value or a number only where it is one in JSON too;
+//! any other is a text. Aliases, tags and keys that stand twice are errors: kubectl writes none.
 
-use std::{borrow::Cow, fmt};
+use std::{
+    borrow::Cow,
+    fmt,
+    io::{self, Read},
+    mem, vec,
+};
 
-use granit_parser::{Event, Parser, ScalarStyle};
+use granit_parser::{ErrorKind, Event, FallibleBufferedInput, InputIoError, Parser, ScalarStyle};
 use serde_json::Number;
 
-#[derive(Default)]
-struct Document<'t> {
+/// So many bytes of YAML are read at a time.
+const CHUNK: u64 = 1 << 18;
+
+/// A text of YAML that is read as JSON.
+pub(super) struct Yaml<'s> {
+    events: Parser<'static, FallibleBufferedInput<Chars<'s>>>,
+    /// The JSON that is not given yet.
     json: Vec<u8>,
+    /// The length of the JSON before it.
+    given: u64,
     /// The bytes of the JSON at which objects begin, and their lines in the YAML.
     lines: Vec<(u64, usize)>,
     open: Vec<Open>,
     /// The keys of all maps that have not ended, each with its line.
-    keys: Vec<(Cow<'t, str>, usize)>,
+    keys: Vec<(Cow<'static, str>, usize)>,
 }
 
 /// A collection that has not ended.
 enum Open {
-    List,
+    /// With whether something is in it.
+    List(bool),
     /// With how many keys came before it, and whether a key comes next.
     Map(usize, bool),
 }
 
-impl<'t> Document<'t> {
+impl<'s> Yaml<'s> {
+    pub fn new(source: impl Read + 's) -> Self {
+        let chars = Chars {
+            source: Box::new(source),
+            chars: Vec::new().into_iter(),
+            rest: Vec::new(),
+            lines: 1,
+        };
+        Self {
+            events: Parser::new_from_fallible_iter(chars),
+            json: Vec::new(),
+            given: 0,
+            lines: Vec::new(),
+            open: Vec::new(),
+            keys: Vec::new(),
+        }
+    }
+
+    /// Adds so much JSON or a little more; less at the end. Returns how much. Documents stand one after the other.
+    ///
+    /// # Errors
+    /// One line that names the line of the YAML.
+    pub fn read(&mut self, wanted: usize, json: &mut Vec<u8>) -> Result<usize, String> {
+        while self.json.len() < wanted
+            && let Some(event) = self.events.next()
+        {
+            let (event, span) = event.map_err(|error| {
+                let line = error.marker().line();
+                let of_source = error.try_into_input_io_error();
+                of_source.map_or_else(|it| wrong(line, it.info()), |it| unreadable(&it))
+            })?;
+            self.take(event, span.start.line())?;
+        }
+        let read = self.json.len();
+        self.given += read as u64;
+        json.append(&mut self.json);
+        Ok(read)
+    }
+
     /// The line of what begins at this byte of the JSON, or around it.
-    fn line(&self, byte: u64) -> String {
+    pub fn line(&self, byte: u64) -> String {
         let after = self.lines.partition_point(|(begin, _)| *begin <= byte);
         let begins = after.checked_sub(1).and_then(|at| self.lines.get(at));
         line_of(begins.map_or(1, |(_, line)| *line))
+    }
+
+    fn take(&mut self, event: Event<'static>, line: usize) -> Result<(), String> {
+        match event {
+            Event::Scalar(_, _, _, Some(_))
+            | Event::SequenceStart(_, _, Some(_))
+            | Event::MappingStart(_, _, Some(_)) => Err(wrong(line, "it has a tag")),
+            Event::Alias(_) => Err(wrong(line, "it has an alias")),
+            Event::Scalar(text, style, ..) => self.scalar(text, style, line),
+            Event::MappingStart(..) => {
+                self.value(line)?;
+                self.json.push(b'{');
+                self.open.push(Open::Map(self.keys.len(), true));
+                Ok(())
+            }
+            Event::SequenceStart(..) if self.open.is_empty() => Err(wrong(line, NO_OBJECT)),
+            Event::SequenceStart(..) => {
+                self.value(line)?;
+                self.json.push(b'[');
+                self.open.push(Open::List(false));
+                Ok(())
+            }
+            Event::SequenceEnd => self.end(b']', line),
+            Event::MappingEnd => self.end(b'}', line),
+            _ => Ok(()),
+        }
     }
 
     /// A value comes: a key may not be one.
@@ -39,39 +116,50 @@ impl<'t> Document<'t> {
         match self.open.last_mut() {
             Some(Open::Map(_, true)) => return Err(wrong(line, "a key is no text")),
             Some(Open::Map(_, is_key)) => *is_key = true,
-            Some(Open::List) if !self.json.ends_with(b"[") => self.json.push(b','),
-            Some(Open::List) | None => {}
+            Some(Open::List(has_any)) => {
+                if mem::replace(has_any, true) {
+                    self.json.push(b',');
+                }
+            }
+            None => {}
         }
         // Objects of a list stand in `items`.
         if self.open.len() <= 2 {
-            self.lines.push((self.json.len() as u64, line));
+            let here = self.given + self.json.len() as u64;
+            self.lines.push((here, line));
         }
         Ok(())
     }
 
     fn scalar(
         &mut self,
-        text: Cow<'t, str>,
+        text: Cow<'static, str>,
         style: ScalarStyle,
         line: usize,
     ) -> Result<(), String> {
-        if let Some(Open::Map(_, is_key @ true)) = self.open.last_mut() {
-            *is_key = false;
-            if !self.json.ends_with(b"{") {
-                self.json.push(b',');
+        let is_plain = style == ScalarStyle::Plain;
+        let is_null = is_plain && matches!(&*text, "" | "~" | "null" | "Null" | "NULL");
+        match self.open.last_mut() {
+            // Nothing between two separators is no document.
+            None if is_null => return Ok(()),
+            None => return Err(wrong(line, NO_OBJECT)),
+            Some(Open::Map(before, is_key @ true)) => {
+                *is_key = false;
+                if self.keys.len() > *before {
+                    self.json.push(b',');
+                }
+                quote(&mut self.json, &text);
+                self.json.push(b':');
+                self.keys.push((text, line));
+                return Ok(());
             }
-            quote(&mut self.json, &text);
-            self.json.push(b':');
-            self.keys.push((text, line));
-            return Ok(());
+            Some(_) => self.value(line)?,
         }
-        self.value(line)?;
         match &*text {
-            _ if style != ScalarStyle::Plain => quote(&mut self.json, &text),
-            "" | "~" | "null" | "Null" | "NULL" => self.json.extend(b"null"),
-            "true" | "True" | "TRUE" => self.json.extend(b"true"),
-            "false" | "False" | "FALSE" => self.json.extend(b"false"),
-            _ if is_number(&text) => self.json.extend(text.bytes()),
+            _ if is_null => self.json.extend(b"null"),
+            "true" | "True" | "TRUE" if is_plain => self.json.extend(b"true"),
+            "false" | "False" | "FALSE" if is_plain => self.json.extend(b"false"),
+            _ if is_plain && is_number(&text) => self.json.extend(text.bytes()),
             _ => quote(&mut self.json, &text),
         }
         Ok(())
@@ -101,50 +189,44 @@ impl<'t> Document<'t> {
     }
 }
 
-/// Gives each document of a text as JSON, with a function that names the line of the text which a byte of the JSON was
-/// made of. Whether there is one.
-pub(super) fn documents(
-    text: &str,
-    mut each: impl FnMut(Vec<u8>, &dyn Fn(u64) -> String) -> Result<(), String>,
-) -> Result<bool, String> {
-    let mut document = Document::default();
-    let mut is_empty = true;
-    for event in Parser::new_from_str(text) {
-        let (event, span) = event.map_err(|error| wrong(error.marker().line(), error.info()))?;
-        let line = span.start.line();
-        match event {
-            Event::DocumentStart(..) => document = Document::default(),
-            // Nothing between two separators is no document.
-            Event::DocumentEnd if document.json == b"null" => {}
-            Event::DocumentEnd if document.json.starts_with(b"{") => {
-                is_empty = false;
-                let json = std::mem::take(&mut document.json);
-                each(json, &|byte| document.line(byte))?;
-            }
-            Event::DocumentEnd => {
-                return Err(syntax("yaml", &document.line(0), "it is no object"));
-            }
-            Event::Scalar(_, _, _, Some(_))
-            | Event::SequenceStart(_, _, Some(_))
-            | Event::MappingStart(_, _, Some(_)) => return Err(wrong(line, "it has a tag")),
-            Event::Alias(_) => return Err(wrong(line, "it has an alias")),
-            Event::Scalar(text, style, ..) => document.scalar(text, style, line)?,
-            Event::SequenceStart(..) => {
-                document.value(line)?;
-                document.json.push(b'[');
-                document.open.push(Open::List);
-            }
-            Event::MappingStart(..) => {
-                document.value(line)?;
-                document.json.push(b'{');
-                document.open.push(Open::Map(document.keys.len(), true));
-            }
-            Event::SequenceEnd => document.end(b']', line)?,
-            Event::MappingEnd => document.end(b'}', line)?,
-            _ => {}
-        }
+/// The characters of a source.
+struct Chars<'s> {
+    source: Box<dyn Read + 's>,
+    chars: vec::IntoIter<char>,
+    /// What is no text behind them, or no whole character yet.
+    rest: Vec<u8>,
+    lines: usize,
+}
+
+impl Chars<'_> {
+    fn more(&mut self) -> io::Result<()> {
+        let mut bytes = mem::take(&mut self.rest);
+        self.source.by_ref().take(CHUNK).read_to_end(&mut bytes)?;
+        let end = match str::from_utf8(&bytes) {
+            Err(error) if error.valid_up_to() > 0 => error.valid_up_to(),
+            _ => bytes.len(),
+        };
+        self.rest = bytes.split_off(end);
+        let wrong = |error| io::Error::other(format!("line {}: {error}", self.lines));
+        let text = str::from_utf8(&bytes).map_err(wrong)?;
+        self.lines += text.matches('\n').count();
+        self.chars = text.chars().collect::<Vec<_>>().into_iter();
+        Ok(())
     }
-    Ok(!is_empty)
+}
+
+impl Iterator for Chars<'_> {
+    type Item = Result<char, ErrorKind>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.chars.len() == 0
+            && let Err(error) = self.more()
+        {
+            let error = InputIoError::from_message(error.to_string());
+            return Some(Err(ErrorKind::InputIo { error }));
+        }
+        self.chars.next().map(Ok)
+    }
 }
 
 fn is_number(text: &str) -> bool {
@@ -162,6 +244,8 @@ fn line_of(line: usize) -> String {
     format!("line {line}")
 }
 
+const NO_OBJECT: &str = "it is no object";
+
 /// The error of a text that ends within an object or a list.
 pub(super) fn cut_off(place: &str) -> String {
     format!("ends in the middle of its text, at {place}: it was cut off")
@@ -170,6 +254,11 @@ pub(super) fn cut_off(place: &str) -> String {
 /// The error of a text that has something else than objects. It names the place.
 pub(super) fn syntax(form: &str, place: &str, reason: impl fmt::Display) -> String {
     format!("is not what kubectl get -o {form} writes, at {place}: {reason}")
+}
+
+/// The error of a text whose source ends otherwise than at its end.
+pub(super) fn unreadable(error: &impl fmt::Display) -> String {
+    format!("cannot be read: {error}")
 }
 
 fn wrong(line: usize, reason: impl fmt::Display) -> String {

@@ -102,7 +102,7 @@ fn yaml_that_is_no_dump_is_one_clear_line(#[case] text: &str, #[case] says: &str
 fn yaml_that_is_not_utf_8_names_the_line() {
     assert_says(
         &File::new(b"a: b\nc: \xff\n").read().unwrap_err(),
-        "at line 2: invalid utf-8",
+        "cannot be read: line 2: invalid utf-8",
     );
 }
 
