@@ -104,7 +104,6 @@ fn data(report: &Report, snapshot: &Snapshot, policy: &Policy) -> (Vec<Option<Gr
             "name": clean(&place.pool.key().to_string()),
             "first": grid_of.map(|it| &it.first),
             "each": grid_of.map(|it| it.each.to_string()),
-            "signs": grid_of.map(|it| &it.cells),
             "command": words::explain_pool(namespace, name),
         });
         pools[*at]["rows"] = rows;

@@ -59,6 +59,11 @@
     line("command", !row || row[9] ? `ipgc explain ${row ? row[1] : first}` : pool.command);
   };
 
+  // The signs of a pool's cells, from its grid as text: each line has an address before them.
+  const signs_of = (at) => {
+    const grid = byId(`pool-${at}`).querySelector(".grid");
+    return (data.pools[at].signs ??= grid.textContent.replace(/^\S+ +|\n/gm, ""));
+  };
   const grids = new Map();
   const grid = (at) => {
     if (grids.has(at)) return grids.get(at);
@@ -70,8 +75,7 @@
       pool.cells.get(row[0]).push(row);
     }
     const box = byId(`pool-${at}`).querySelector(".cells");
-    const signs = [...pool.signs];
-    const buttons = signs.map((sign, cell) => {
+    const buttons = [...signs_of(at)].map((sign, cell) => {
       const [word, letter] = data.signs[sign];
       const rows = pool.cells.get(cell) ?? [];
       // The worst one of a block is the one that its sign shows.
@@ -124,13 +128,13 @@
   };
   const pools = document.querySelectorAll(".pool");
   pools.forEach((pool, at) => {
-    pool.addEventListener("toggle", () => pool.open && data.pools[at].signs && grid(at));
+    pool.addEventListener("toggle", () => pool.open && data.pools[at].first && grid(at));
   });
 
   const open = (at, row) => {
     const pool = byId(`pool-${at}`);
     pool.open = true;
-    if (row[0] === null || !data.pools[at].signs) {
+    if (row[0] === null || !data.pools[at].first) {
       pool.querySelector("summary").focus();
       return tell(data.pools[at], null, row, "");
     }
@@ -149,13 +153,14 @@
     }
   };
   // An address as if it were a row, if it is one of the grid of a pool.
-  const lone = (pool, address) => {
-    if (!pool.signs || !address || pool.first.includes(":") !== address.includes(":")) return [];
+  const lone = (pool, at, address) => {
+    if (!pool.first || !address || pool.first.includes(":") !== address.includes(":")) return [];
     const after = parse(address) - parse(pool.first);
     const cell = Number(after / BigInt(pool.each));
-    if (after < 0n || cell >= pool.signs.length) return [];
+    const sign = after < 0n ? undefined : signs_of(at)[cell];
+    if (!sign) return [];
     // The sign of several addresses is that of the worst.
-    const state = pool.each === "1" ? data.signs[pool.signs[cell]][0] : "no row";
+    const state = pool.each === "1" ? data.signs[sign][0] : "no row";
     return [[cell, address, "", null, null, state, null, null, null, 1]];
   };
   const search = byId("search");
@@ -170,7 +175,7 @@
     data.pools.forEach((pool, at) => {
       const fits = (row) => row[1] === address || [row[1], row[2], text(row[3])].some((it) => it.toLowerCase().includes(words));
       const found = pool.rows.filter(fits);
-      const other = found.some((row) => row[1] === address) ? [] : lone(pool, address);
+      const other = found.some((row) => row[1] === address) ? [] : lone(pool, at, address);
       for (const row of [...other, ...found]) {
         if (++count > 100) continue;
         const button = make("button", `${row[1]} ${text(row[5])} ${row[2]} ${text(row[3])}`, make("li", "", matches));
