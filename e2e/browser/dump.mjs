@@ -1,7 +1,7 @@
 // Dumps of clusters that do not exist: pools of many kinds of rows, with names that try to be more than text.
 const HOSTILE = `<img src=x onerror=alert(1)></script><script>alert(2)</script>`;
 // What a shell would run.
-export const COMMAND = "$(touch /tmp/pwn)";
+export const COMMAND = "$(touch pwn)";
 
 // Random numbers that are the same each time.
 const random = (seed) => () => {

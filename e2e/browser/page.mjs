@@ -3,12 +3,13 @@
 // It fails with a line for each thing that is not as it should be. Pictures of the pages go to FOLDER.
 import axe from "axe-core";
 import { chromium } from "playwright-core";
-import { execFileSync } from "node:child_process";
-import { mkdirSync, openSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { execFileSync, spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, openSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { COMMAND, dump } from "./dump.mjs";
 
-const [ipgc, program, root] = process.argv.slice(2);
+const [ipgc, program, root] = process.argv.slice(2).map((it) => resolve(it));
 const wrong = [];
 const check = (fits, what) => fits || wrong.push(what);
 
@@ -17,7 +18,7 @@ const browser = await chromium.launch({ executablePath: program, args: ["--no-sa
 // All that is checked of one cluster.
 const cluster = async (folder, list) => {
   mkdirSync(folder, { recursive: true });
-  const [input, file] = [`${folder}/dump.json`, `${folder}/page.html`];
+  const [input, file] = [`${folder}/it's ${COMMAND}.json`, `${folder}/page.html`];
   writeFileSync(input, JSON.stringify(list));
   const audit = (form, to) => {
     const args = ["audit", "--exit-zero", "-f", input, "-o", form];
@@ -116,7 +117,7 @@ const cluster = async (folder, list) => {
   };
   for (const [address, state] of Object.entries(states)) {
     const all = await found(address, address);
-    const shown = [value(all, "address"), value(all, "state"), value(all, "command")].join(", ");
+    const shown = [value(all, "address"), value(all, "state"), value(all, "command").split(" -f ")[0]].join(", ");
     check(shown === `${address}, ${state}, ipgc explain ${address}`, `${address} is told as ${shown}`);
   }
   const lone = await found("team-0/lone", "192.168.0.5");
@@ -124,14 +125,15 @@ const cluster = async (folder, list) => {
   check(value(lone, "since") === "2026-01-01T00:00:00Z" && lone.includes("what would change this"), `a reservation says: ${lone}`);
   check((await page.locator("button.reserved.found").count()) === 1, "its cell is chosen");
 
-  // A command has no word that a shell would take for more than a name.
-  const expected = [["192.168.0.2", /^192\.168\.0\.2 /, "192.168.0.2"], [COMMAND, /^\$/, "kube-system/192.168.0.0-24"]];
-  for (const [words, name, subject] of expected) {
+  // A shell takes foreign words of a command for names, and the command reads the same file.
+  const expected = [["192.168.0.2", /^192\.168\.0\.2 /, "192.168.0.2 in pool "], [COMMAND, /^\$/, "pool kube-system/192.168.0.0-24"]];
+  for (const [words, name, begin] of expected) {
     const command = value(await found(words, name), "command");
-    check(command === `ipgc explain ${subject}`, `${words} has the command ${command}`);
+    const run = { cwd: folder, env: { PATH: `${root}:/usr/bin:/bin` }, encoding: "utf8" };
+    const { stdout } = spawnSync("sh", ["-c", command], run);
+    check(stdout.startsWith(begin), `${command} says ${stdout}`);
   }
-  const commands = await page.locator("code").allTextContents();
-  check(!commands.some((it) => it.includes(COMMAND)), "a command of a finding has a foreign word");
+  check(!existsSync(`${folder}/pwn`), "a command runs a foreign word");
   await page.locator("#search").fill("no such thing");
   check((await page.locator("#count").textContent()) === "0 addresses", "nothing is found of nothing");
   await page.locator("#search").fill("");
@@ -178,6 +180,10 @@ const cluster = async (folder, list) => {
   console.log(`${report.pools.length} pools, ${report.totals.rows} rows: ${size} bytes, opened in ${took} ms`);
 };
 
+// Commands of a page find the program by its name.
+mkdirSync(root, { recursive: true });
+rmSync(`${root}/ipgc`, { force: true });
+symlinkSync(ipgc, `${root}/ipgc`);
 await cluster(`${root}/few`, dump(6, 8, 0.8));
 await cluster(`${root}/large`, dump(1, 16, 0.5));
 await cluster(`${root}/many`, dump(1000, 12, 0.05));

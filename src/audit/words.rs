@@ -1,6 +1,6 @@
 //! How things are said: durations, waits and commands, in one place so that they are said alike.
 
-use std::{net::IpAddr, time::Duration};
+use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use ipgc_core::{
     address::reservation_names,
@@ -70,6 +70,22 @@ fn are_names(texts: &[&str]) -> bool {
 /// What explains a pool, if its names are some.
 pub fn explain_pool(namespace: &str, name: &str) -> Option<String> {
     are_names(&[namespace, name]).then(|| format!("ipgc explain {namespace}/{name}"))
+}
+
+/// The flags by which a command reads these files again. None where it cannot: what came through a pipe is gone.
+pub fn from_files(files: &[PathBuf]) -> Option<String> {
+    let flags = files.iter().map(|file| {
+        let path = file.to_str()?;
+        let is_over = path == "-" || path.starts_with("/dev/");
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._/".contains(&byte);
+        let word = if path.bytes().all(is_plain) {
+            path.to_owned()
+        } else {
+            format!("'{}'", path.replace('\'', r"'\''"))
+        };
+        (!is_over).then(|| format!(" -f {word}"))
+    });
+    flags.collect()
 }
 
 /// The statement that nodes run no sandboxes, if their names are some.

@@ -67,7 +67,7 @@ pub(super) fn main(args: &Args) -> Ended {
         }
         Output::Json => print_json(&report, code),
         Output::Html => print_with(code, |output| {
-            write_page(&report, &snapshot, &policy, output)
+            write_page(&report, &snapshot, &policy, &args.source.files, output)
         }),
     }
 }

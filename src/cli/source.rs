@@ -24,7 +24,7 @@ pub struct Args {
     /// Judge files of kubectl get -o json or yaml instead of a cluster: a file, a directory, a .tar or .tar.gz of one,
     /// or - for standard input; may be repeated
     #[arg(short, long = "file", value_name = "FILE")]
-    files: Vec<PathBuf>,
+    pub(super) files: Vec<PathBuf>,
 
     #[command(flatten)]
     pub(super) live: Live,

@@ -437,8 +437,10 @@ fn the_page_has_no_command_with_foreign_words() {
     server.edit("ippools", NS, POOL, |pool| {
         pool["spec"]["allocations"][EVIL] = fixtures::row("c1", "default/gone", "net1");
     });
-    let (_, page, _) = asked(&dump(&server), &["audit", "-o", "html"]);
+    let file = dump(&server);
+    let (_, page, _) = asked(&file, &["audit", "-o", "html"]);
     let data = data_of(&page);
+    assert_eq!(data["from"], format!(" -f {}", file.path()));
     assert_eq!(told_of(&data, EVIL)[9], 0, "it has no address");
     assert_eq!(told_of(&data, "10.0.0.2")[9], 1);
     let mut pools = data["pools"].as_array().unwrap().iter();
@@ -448,6 +450,18 @@ fn the_page_has_no_command_with_foreign_words() {
         "ipgc explain default/10.0.0.0-24"
     );
     assert_eq!(command_of("other/a;reboot"), &Value::Null);
+}
+
+/// What came through a pipe cannot be read again.
+#[rstest]
+#[case::cluster(&[], Some(""))]
+#[case::files(&["a.json", "/b-1/c.2"], Some(" -f a.json -f /b-1/c.2"))]
+#[case::foreign(&["it's $(reboot)"], Some(r" -f 'it'\''s $(reboot)'"))]
+#[case::standard_input(&["a.json", "-"], None)]
+#[case::pipe(&["/dev/fd/63"], None)]
+fn a_command_reads_the_same_files(#[case] files: &[&str], #[case] flags: Option<&str>) {
+    let files: Vec<_> = files.iter().map(PathBuf::from).collect();
+    assert_eq!(ipgc::audit::words::from_files(&files).as_deref(), flags);
 }
 
 /// The page needs nothing from elsewhere, and what others wrote is text in it. A real browser opens it in `.ci/run`.

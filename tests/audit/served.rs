@@ -203,6 +203,7 @@ fn the_page_of_a_cluster_has_its_totals() {
     );
     let page = asked("html");
     assert_says(&page, "Source: the cluster");
+    assert_says(&page, r#""from":"""#);
     let totals = report["totals"].as_object().unwrap();
     let (split, others): (Vec<_>, Vec<_>) = totals.iter().partition(|(_, it)| it.is_object());
     let split = split.iter().flat_map(|(_, it)| it.as_object().unwrap());

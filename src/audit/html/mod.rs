@@ -7,7 +7,7 @@
 //!
 //! All foreign text is escaped here, or set as text by the script. Nothing is decided.
 
-use std::{collections::HashMap, io};
+use std::{collections::HashMap, io, path::PathBuf};
 
 use ipgc_core::{evidence::Policy, pool::PoolKey, text::clean};
 use serde_json::{Value, json};
@@ -29,7 +29,8 @@ const SCRIPT: &str = include_str!("page.js");
 /// A longer table is no help; `-o json` has all of it.
 const FINDINGS: usize = 500;
 
-/// Writes the page of a report, with what the snapshot says of each address of its pools.
+/// Writes the page of a report, with what the snapshot says of each address of its pools. Its commands read these files, or
+/// the cluster if there are none.
 ///
 /// # Errors
 /// Those of `output`.
@@ -37,9 +38,10 @@ pub fn write_page(
     report: &Report,
     snapshot: &Snapshot,
     policy: &Policy,
+    files: &[PathBuf],
     output: &mut impl io::Write,
 ) -> io::Result<()> {
-    let (grids, data) = data(report, snapshot, policy);
+    let (grids, data) = data(report, snapshot, policy, files);
     let mut parts = PAGE.split("{{");
     write!(output, "{}", parts.next().unwrap_or_default())?;
     for (place, after) in parts.filter_map(|part| part.split_once("}}")) {
@@ -77,7 +79,12 @@ fn all<T>(them: impl Iterator<Item = T>, text: impl Fn(T) -> String) -> String {
 }
 
 /// The grids of the pools, in the order of the report; and all that the script reads.
-fn data(report: &Report, snapshot: &Snapshot, policy: &Policy) -> (Vec<Option<Grid>>, String) {
+fn data(
+    report: &Report,
+    snapshot: &Snapshot,
+    policy: &Policy,
+    files: &[PathBuf],
+) -> (Vec<Option<Grid>>, String) {
     let assessor = Assessor::new(snapshot, policy);
     // Texts that many rows share, each with its place in the list of them.
     let mut texts = HashMap::new();
@@ -117,6 +124,7 @@ fn data(report: &Report, snapshot: &Snapshot, policy: &Policy) -> (Vec<Option<Gr
     let mut data = json!({
         "texts": texts.collect::<Vec<_>>(),
         "signs": signs.into_iter().collect::<serde_json::Map<_, _>>(),
+        "from": words::from_files(files),
     });
     data["pools"] = pools.into();
     // In JSON it only stands within texts, and would end the element.

@@ -56,7 +56,8 @@
     const held = (pool.cells?.get(cell) ?? []).filter((it) => text(it[8]) !== "reserved").length;
     if (cell !== null && pool.each !== "1") line("cell", `stands for ${pool.each} addresses from ${first}, ${held} of them with a row`);
     // The key of a row without an address is whatever somebody wrote.
-    line("command", !row || row[9] ? `ipgc explain ${row ? row[1] : first}` : pool.command);
+    const command = !row || row[9] ? `ipgc explain ${row ? row[1] : first}` : pool.command;
+    line("command", command && data.from !== null && command + data.from);
   };
 
   // The signs of a pool's cells, from its grid as text: each line has an address before them.
