@@ -74,7 +74,7 @@ impl Sign {
             Self::Unknown => ('?', "unknown", "?", 35),
             Self::Free => ('·', "free", "", 2),
             Self::Reserved => ('○', "reserved", "", 33),
-            Self::Excluded => ('×', "excluded", "", 2),
+            Self::Excluded => ('×', "excluded", "×", 2),
         };
         Look {
             character,

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::{
     assess::{Assessor, Item, Judged},
     explain::why,
-    grid::{Grid, Sign, bar},
+    grid::{Grid, Look, Sign, bar},
     report::{Finding, PoolUsage, Report, Source},
     table::names,
     words,
@@ -59,8 +59,8 @@ pub fn write_page(
             }),
             "findings" => findings(report),
             "key" => all(Sign::ALL.map(Sign::look).iter(), |it| {
-                let (sign, word) = (it.character, it.word);
-                format!("<span><i class={word}></i>{sign} {word}</span>")
+                let (sign, word, letter) = (it.character, it.word, it.letter);
+                format!("<span><i class={word} aria-hidden=true>{letter}</i>{sign} {word}</span>")
             }),
             "pools" => all(
                 report.pools.iter().zip(&grids).enumerate(),
@@ -206,15 +206,15 @@ fn findings(report: &Report) -> String {
     let open = if is_short { " open" } else { "" };
     let by_problem = report.findings.chunk_by(|a, b| a.problem == b.problem);
     all(by_problem, |them| {
+        let problem = them[0].problem;
         let more = match them.len().saturating_sub(FINDINGS) {
             0 => String::new(),
             rest => format!("<p class=soft>And {rest} more: ipgc audit -o json has all.</p>"),
         };
         format!(
-            "<details class=problem{open}><summary><b>{}</b>: {}</summary><div class=scroll><table><thead><tr>\
-             <th>Address<th>Pool<th>Pod<th>Node<th>Detail<th>Command</tr></thead><tbody>{}</tbody></table></div>{more}\
-             </details>",
-            them[0].problem,
+            "<details class=problem{open}><summary><b>{problem}</b>: {}</summary><div class=scroll tabindex=0 role=region \
+             aria-label=\"findings of {problem}\"><table><thead><tr><th>Address<th>Pool<th>Pod<th>Node<th>Detail<th>Command\
+             </tr></thead><tbody>{}</tbody></table></div>{more}</details>",
             them.len(),
             all(them.iter().take(FINDINGS), row)
         )
@@ -247,8 +247,8 @@ fn of_pool(at: usize, usage: &PoolUsage, grid: Option<&Grid>) -> String {
     };
     let bar = bar(usage, 100).into_iter().filter(|(_, cells)| *cells > 0);
     let bar = all(bar, |(sign, cells)| {
-        let word = sign.look().word;
-        format!("<i class={word} style=\"width:{cells}%\"></i>")
+        let Look { word, letter, .. } = sign.look();
+        format!("<i class={word} style=\"width:{cells}%\">{letter}</i>")
     });
     let mut lines = vec![format!("{range}: {}", usage.split)];
     if !usage.definitions.is_empty() {
@@ -273,7 +273,7 @@ fn of_pool(at: usize, usage: &PoolUsage, grid: Option<&Grid>) -> String {
             lines.push(format!("{} addresses follow, none with a row.", grid.rest));
         }
         format!(
-            "<pre class=grid data-without>{}</pre>\
+            "<pre class=grid data-without tabindex=0 role=region aria-label=\"addresses of {name}\">{}</pre>\
              <div class=cells role=group aria-label=\"addresses of {name}\" data-with></div>",
             grid.lines(usize::MAX).join("\n")
         )

@@ -4,6 +4,8 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const byId = (id) => document.getElementById(id);
   const told = byId("told");
+  // Only what is chosen is announced: what the mouse passes is not.
+  const announce = () => (byId("said").textContent = told.innerText);
   const text = (at) => (typeof at === "string" ? at : (data.texts[at] ?? ""));
   const make = (tag, content, parent) => {
     const element = document.createElement(tag);
@@ -92,7 +94,6 @@
       return button;
     });
     let kept;
-    // Only what is chosen is announced: what the mouse passes is not.
     const pinned = (button, row) => {
       kept?.classList.remove("found");
       kept?.removeAttribute("aria-current");
@@ -100,9 +101,8 @@
       kept.row = row;
       button.classList.add("found");
       button.setAttribute("aria-current", "true");
-      told.setAttribute("aria-live", "polite");
       button.show(row);
-      told.setAttribute("aria-live", "off");
+      announce();
     };
     const at_of = (event) => buttons.indexOf(event.target);
     // Not `mouseover`: what scrolls below a mouse that rests is not asked for.
@@ -137,7 +137,8 @@
     pool.open = true;
     if (row[0] === null || !data.pools[at].first) {
       pool.querySelector("summary").focus();
-      return tell(data.pools[at], null, row, "");
+      tell(data.pools[at], null, row, "");
+      return announce();
     }
     const { buttons, pinned } = grid(at);
     const button = buttons[row[0]];
