@@ -29,6 +29,9 @@ const SCRIPT: &str = include_str!("page.js");
 /// A longer table is no help; `-o json` has all of it.
 const FINDINGS: usize = 500;
 
+/// The grids of more pools are too many sheets of paper.
+const PRINTED: usize = 50;
+
 /// Writes the page of a report, with what the snapshot says of each address of its pools. Its commands read these files, or
 /// the cluster if there are none.
 ///
@@ -62,6 +65,10 @@ pub fn write_page(
                 let (sign, word, letter) = (it.character, it.word, it.letter);
                 format!("<span><i class={word} aria-hidden=true>{letter}</i>{sign} {word}</span>")
             }),
+            "printed" if report.pools.len() <= PRINTED => String::new(),
+            "printed" => format!(
+                "<p class=printed>Of more than {PRINTED} pools only open grids are printed.</p>"
+            ),
             "pools" => all(
                 report.pools.iter().zip(&grids).enumerate(),
                 |(at, (usage, grid))| of_pool(at, usage, grid.as_ref()),

@@ -187,12 +187,4 @@
     });
     byId("count").textContent = count > 100 ? `${count} addresses, the first 100 of them` : `${count} addresses`;
   });
-  // A few pools are printed with their grids as text, and all findings with their tables.
-  let opened = [];
-  addEventListener("beforeprint", () => {
-    const wanted = pools.length <= 50 ? "details" : ".problem";
-    opened = [...document.querySelectorAll(wanted)].filter((it) => !it.open);
-    opened.forEach((it) => (it.open = true));
-  });
-  addEventListener("afterprint", () => opened.forEach((it) => (it.open = false)));
 })();
