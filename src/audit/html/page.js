@@ -3,9 +3,17 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const byId = (id) => document.getElementById(id);
-  const told = byId("told");
+  const [told, facts] = [byId("told"), byId("facts")];
+  // The cells that were chosen, and that had the focus, last.
+  let kept, focused;
   // Only what is chosen is announced: what the mouse passes is not.
-  const announce = () => (byId("said").textContent = told.innerText);
+  const announce = () => (byId("said").textContent = Array.from(facts.querySelectorAll("dt, dd"), (it) => it.textContent).join(", "));
+  const close = () => {
+    if (told.contains(document.activeElement)) focused?.focus({ preventScroll: true });
+    told.hidden = true;
+  };
+  byId("close").addEventListener("click", close);
+  addEventListener("keydown", (event) => event.key === "Escape" && close());
   const text = (at) => (typeof at === "string" ? at : (data.texts[at] ?? ""));
   const make = (tag, content, parent) => {
     const element = document.createElement(tag);
@@ -36,8 +44,9 @@
   // A row or a reservation without one: cell, address or key, owner, places in texts of node, since, state, why, what changes
   // it and sign, and 1 if it has an address.
   const tell = (pool, cell, row, sign) => {
-    told.replaceChildren();
-    const list = make("dl", "", told);
+    told.hidden = false;
+    facts.replaceChildren();
+    const list = make("dl", "", facts);
     const line = (name, value) => {
       if (!value) return;
       make("dt", name, list);
@@ -93,7 +102,6 @@
       button.show = (chosen) => tell(pool, cell, chosen ?? row, word);
       return button;
     });
-    let kept;
     const pinned = (button, row) => {
       kept?.classList.remove("found");
       kept?.removeAttribute("aria-current");
@@ -107,12 +115,13 @@
     const at_of = (event) => buttons.indexOf(event.target);
     // Not `mouseover`: what scrolls below a mouse that rests is not asked for.
     box.addEventListener("mousemove", (event) => event.target.show?.());
-    box.addEventListener("mouseleave", () => kept?.show(kept.row));
+    box.addEventListener("mouseleave", () => told.hidden || kept?.show(kept.row));
     box.addEventListener("focusin", (event) => {
       if (at_of(event) < 0) return;
       box.querySelector("[tabindex='0']").tabIndex = -1;
-      event.target.tabIndex = 0;
-      event.target.show();
+      focused = event.target;
+      focused.tabIndex = 0;
+      focused.show();
     });
     box.addEventListener("click", (event) => at_of(event) >= 0 && pinned(event.target));
     box.addEventListener("keydown", (event) => {
