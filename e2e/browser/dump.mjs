@@ -73,6 +73,20 @@ export const dump = (pools, bits, most) => {
   all.reservations.push(object("whereabouts.cni.cncf.io/v1alpha1", "OverlappingRangeIPReservation", "kube-system", "192.168.0.5", { object: lone }));
   const part = { object: { spec: { range, allocations } } };
   all.pools.push(object("whereabouts.cni.cncf.io/v1alpha1", "IPPool", "kube-system", "192.168.0.0-24", part));
+  // A range of IPv6 that never ends, with rows of a ResourceClaim as DRANET writes them, of an IPAMClaim, and of a pod.
+  const endless = { type: "whereabouts", range: "fd00:1::/64", range_end: "fd00:1::ff" };
+  const endlessly = JSON.stringify({ cniVersion: "1.0.0", name: "six", type: "macvlan", ipam: endless });
+  all.definitions.push(object("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition", namespace, "six", { object: { spec: { config: endlessly } } }));
+  const rows = {
+    3: { id: "11111111-2222-4333-8444-555555555555", podref: "default/pod-whereabouts", ifname: "net1" },
+    4: { ...row("vm-0", "net1"), ipamclaimref: `${namespace}/vm` },
+    5: row("six", "net1"),
+  };
+  const ips = JSON.stringify([{ name: `${namespace}/six`, interface: "net1", ips: ["fd00:1::5"] }]);
+  const annotations = { "k8s.v1.cni.cncf.io/networks": "six", "k8s.v1.cni.cncf.io/network-status": ips };
+  all.pods.push(object("v1", "Pod", namespace, "six", { metadata: { annotations }, object: { spec: { nodeName: "node-1" }, status } }));
+  const six = { object: { spec: { range: endless.range, allocations: rows } } };
+  all.pools.push(object("whereabouts.cni.cncf.io/v1alpha1", "IPPool", "kube-system", "fd00-1---64", six));
   const { pods, nodes, definitions, reservations } = all;
   return { apiVersion: "v1", kind: "List", items: [...all.pools, ...reservations, ...pods, ...nodes, ...definitions] };
 };
