@@ -53,18 +53,17 @@ pub fn read_objects(mut source: impl Read, each: &mut Each<'_>) -> Result<bool, 
     // Most files of a must-gather are small: without this each takes nine reads.
     let mut begin = Vec::with_capacity(SMALL);
     let read = source.by_ref().take(CHUNK as u64).read_to_end(&mut begin);
-    read.map_err(|error| unreadable(&error))?;
+    let is_all = read.map_err(|error| unreadable(&error))? < CHUNK;
     let text = begin.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&begin);
     let first = text.trim_ascii_start().first();
     let is_json = first.is_none_or(|first| *first == b'{');
     if !is_json && let Some(reason) = no_text(text) {
         return Err(reason);
     }
-    let source = begin.chain(source);
     let mut text = Text::new(if is_json {
-        Form::Json(Box::new(source))
+        Form::Json(Box::new(begin.chain(source)))
     } else {
-        Form::Yaml(Box::new(Yaml::new(source)))
+        Form::Yaml(Box::new(Yaml::new(&begin, is_all, source)))
     });
     while text.next_document()? {
         text.document(each)?;

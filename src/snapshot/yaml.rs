@@ -8,10 +8,10 @@ use std::{
     borrow::Cow,
     fmt,
     io::{self, Read},
-    mem, vec,
+    iter, mem, vec,
 };
 
-use granit_parser::{ErrorKind, Event, FallibleBufferedInput, InputIoError, Parser, ScalarStyle};
+use granit_parser::{ErrorKind, Event, InputIoError, Parser, ScalarStyle, ScanError, Span};
 use serde_json::Number;
 
 /// So many bytes of YAML are read at a time.
@@ -19,7 +19,7 @@ const CHUNK: u64 = 1 << 18;
 
 /// A text of YAML that is read as JSON.
 pub(super) struct Yaml<'s> {
-    events: Parser<'static, FallibleBufferedInput<Chars<'s>>>,
+    events: Box<dyn Iterator<Item = Result<(Event<'s>, Span), ScanError>> + 's>,
     /// The JSON that is not given yet.
     json: Vec<u8>,
     /// The length of the JSON before it.
@@ -28,7 +28,7 @@ pub(super) struct Yaml<'s> {
     lines: Vec<(u64, usize)>,
     open: Vec<Open>,
     /// The keys of all maps that have not ended, each with its line.
-    keys: Vec<(Cow<'static, str>, usize)>,
+    keys: Vec<(Cow<'s, str>, usize)>,
 }
 
 /// A collection that has not ended.
@@ -40,15 +40,22 @@ enum Open {
 }
 
 impl<'s> Yaml<'s> {
-    pub fn new(source: impl Read + 's) -> Self {
-        let chars = Chars {
-            source: Box::new(source),
-            chars: Vec::new().into_iter(),
-            rest: Vec::new(),
-            lines: 1,
-        };
+    /// A text that begins so; what follows is read from the source, if there is more.
+    pub fn new(begin: &'s [u8], is_all: bool, source: impl Read + 's) -> Self {
         Self {
-            events: Parser::new_from_fallible_iter(chars),
+            events: match str::from_utf8(begin) {
+                // A third faster, and most files are small.
+                Ok(text) if is_all => Box::new(Parser::new_from_str(text)),
+                _ => {
+                    let mut parser = Parser::new_from_fallible_iter(Chars {
+                        source: begin.chain(source),
+                        chars: Vec::new().into_iter(),
+                        rest: Vec::new(),
+                        lines: 1,
+                    });
+                    Box::new(iter::from_fn(move || parser.next()))
+                }
+            },
             json: Vec::new(),
             given: 0,
             lines: Vec::new(),
@@ -85,7 +92,7 @@ impl<'s> Yaml<'s> {
         line_of(begins.map_or(1, |(_, line)| *line))
     }
 
-    fn take(&mut self, event: Event<'static>, line: usize) -> Result<(), String> {
+    fn take(&mut self, event: Event<'s>, line: usize) -> Result<(), String> {
         match event {
             Event::Scalar(_, _, _, Some(_))
             | Event::SequenceStart(_, _, Some(_))
@@ -133,7 +140,7 @@ impl<'s> Yaml<'s> {
 
     fn scalar(
         &mut self,
-        text: Cow<'static, str>,
+        text: Cow<'s, str>,
         style: ScalarStyle,
         line: usize,
     ) -> Result<(), String> {
@@ -190,15 +197,15 @@ impl<'s> Yaml<'s> {
 }
 
 /// The characters of a source.
-struct Chars<'s> {
-    source: Box<dyn Read + 's>,
+struct Chars<R> {
+    source: R,
     chars: vec::IntoIter<char>,
     /// What is no text behind them, or no whole character yet.
     rest: Vec<u8>,
     lines: usize,
 }
 
-impl Chars<'_> {
+impl<R: Read> Chars<R> {
     fn more(&mut self) -> io::Result<()> {
         let mut bytes = mem::take(&mut self.rest);
         self.source.by_ref().take(CHUNK).read_to_end(&mut bytes)?;
@@ -215,7 +222,7 @@ impl Chars<'_> {
     }
 }
 
-impl Iterator for Chars<'_> {
+impl<R: Read> Iterator for Chars<R> {
     type Item = Result<char, ErrorKind>;
 
     fn next(&mut self) -> Option<Self::Item> {

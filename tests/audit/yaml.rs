@@ -33,6 +33,42 @@ fn what_kubectl_writes_as_yaml_is_read_as_what_it_writes_as_json() {
     assert_eq!(problems(&report), ["stale 10.0.0.2", "stale 10.0.0.8"]);
 }
 
+/// It is read part by part, and parts end within a character of two bytes.
+#[rstest]
+#[case::as_it_is("", None)]
+#[case::with_an_object_that_cannot_be_read(
+    "",
+    "- {kind: X}\n",
+    Some("object at line 60003: it has no apiVersion and kind")
+)]
+#[case::with_a_tag("- !!binary aGk=\n", Some("at line 60003: it has a tag"))]
+#[case::with_a_byte_that_is_no_text("- \u{0}\n", Some("at line 60003"))]
+fn a_list_of_megabytes_is_read_whole(#[case] after: &str, #[case] fault: Option<&str>) {
+    let item = |n| {
+        format!(
+            "- apiVersion: v1\n  kind: X\n  text: é{n:0>5}{}\n",
+            "é".repeat(50)
+        )
+    };
+    let items = (0..20_000).map(item).collect::<String>();
+    let text = format!("apiVersion: v1\nitems:\n{items}{after}kind: List\nmetadata: {{}}\n");
+    let mut all = 0;
+    let mut each = |object: &Object<'_>| {
+        assert!(
+            object.text.contains(&format!("é{all:0>5}é")),
+            "{}",
+            object.text
+        );
+        all += 1;
+        Ok(())
+    };
+    let read = read_objects(text.as_bytes(), &mut each);
+    match fault {
+        None => assert_eq!((read, all), (Ok(true), 20_000)),
+        Some(fault) => assert_says(&read.unwrap_err(), fault),
+    }
+}
+
 /// Each as it may come: with a byte order mark, with the line ends of Windows, in several documents.
 #[test]
 fn forms_of_a_dump_come_to_the_same() {
