@@ -80,7 +80,7 @@ fn cells(pool: &PoolUsage, style: Style) -> Vec<String> {
         _ => count.to_string(),
     };
     let counts = pool.split.signs();
-    let [live, held, stale, unknown] = counts.map(|(_, count)| Some(count.to_string()));
+    let [live, held, dead, unknown] = counts.map(|(_, count)| Some(count.to_string()));
     let all = [
         Some(name.clone()),
         pool.range.clone().or(Some(name)),
@@ -88,7 +88,7 @@ fn cells(pool: &PoolUsage, style: Style) -> Vec<String> {
         pool.size.map(number),
         live,
         held,
-        stale,
+        dead,
         unknown,
         pool.free.map(number),
         full(pool.free, pool.size),

@@ -49,7 +49,7 @@ impl<'s> Yaml<'s> {
                 _ => {
                     let mut parser = Parser::new_from_fallible_iter(Chars {
                         source: begin.chain(source),
-                        chars: Vec::new().into_iter(),
+                        read: Vec::new().into_iter(),
                         rest: Vec::new(),
                         lines: 1,
                     });
@@ -123,11 +123,8 @@ impl<'s> Yaml<'s> {
         match self.open.last_mut() {
             Some(Open::Map(_, true)) => return Err(wrong(line, "a key is no text")),
             Some(Open::Map(_, is_key)) => *is_key = true,
-            Some(Open::List(has_any)) => {
-                if mem::replace(has_any, true) {
-                    self.json.push(b',');
-                }
-            }
+            Some(Open::List(true)) => self.json.push(b','),
+            Some(Open::List(has_any)) => *has_any = true,
             None => {}
         }
         // Objects of a list stand in `items`.
@@ -199,7 +196,7 @@ impl<'s> Yaml<'s> {
 /// The characters of a source.
 struct Chars<R> {
     source: R,
-    chars: vec::IntoIter<char>,
+    read: vec::IntoIter<char>,
     /// What is no text behind them, or no whole character yet.
     rest: Vec<u8>,
     lines: usize,
@@ -217,7 +214,7 @@ impl<R: Read> Chars<R> {
         let wrong = |error| io::Error::other(format!("line {}: {error}", self.lines));
         let text = str::from_utf8(&bytes).map_err(wrong)?;
         self.lines += text.matches('\n').count();
-        self.chars = text.chars().collect::<Vec<_>>().into_iter();
+        self.read = text.chars().collect::<Vec<_>>().into_iter();
         Ok(())
     }
 }
@@ -226,13 +223,13 @@ impl<R: Read> Iterator for Chars<R> {
     type Item = Result<char, ErrorKind>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.chars.len() == 0
+        if self.read.len() == 0
             && let Err(error) = self.more()
         {
             let error = InputIoError::from_message(error.to_string());
             return Some(Err(ErrorKind::InputIo { error }));
         }
-        self.chars.next().map(Ok)
+        self.read.next().map(Ok)
     }
 }
 

@@ -16,6 +16,7 @@ mod input;
 mod live;
 mod names;
 mod nobody;
+mod page;
 mod pictures;
 mod pools;
 mod program;

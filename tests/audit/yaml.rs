@@ -37,7 +37,6 @@ fn what_kubectl_writes_as_yaml_is_read_as_what_it_writes_as_json() {
 #[rstest]
 #[case::as_it_is("", None)]
 #[case::with_an_object_that_cannot_be_read(
-    "",
     "- {kind: X}\n",
     Some("object at line 60003: it has no apiVersion and kind")
 )]
