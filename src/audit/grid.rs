@@ -2,16 +2,12 @@
 
 use std::net::IpAddr;
 
-use ipgc_core::{
-    address::{Range, number},
-    judge::Word,
-};
+use ipgc_core::{address::number, judge::Word};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
     assess::{Assessor, Item, Judged},
-    definitions::Leading,
     index::Place,
     report::{PoolUsage, Split},
 };
@@ -111,11 +107,9 @@ pub(super) fn coloured(text: &str) -> String {
 
 /// Which sign means which: `█ live, ▓ held, …`.
 pub fn legend(signs: usize) -> String {
-    let all = Sign::ALL.into_iter().take(signs).map(Sign::look);
-    let all: Vec<_> = all
-        .map(|it| format!("{} {}", it.character, it.word))
-        .collect();
-    all.join(", ")
+    let looks = Sign::ALL.into_iter().take(signs).map(Sign::look);
+    let all = looks.map(|it| format!("{} {}", it.character, it.word));
+    all.collect::<Vec<_>>().join(", ")
 }
 
 impl Split {
@@ -143,10 +137,8 @@ pub fn bar(usage: &PoolUsage, width: usize) -> Vec<(Sign, usize)> {
         let share = (count as u128 * width as u128).div_ceil(size);
         usize::try_from(share).unwrap_or(width)
     };
-    let mut bar: Vec<_> = filling.signs().into_iter().collect();
-    for (_, count) in &mut bar {
-        *count = cells(*count);
-    }
+    let bar = filling.signs().map(|(sign, count)| (sign, cells(count)));
+    let mut bar = bar.to_vec();
     // Rounding up may take more than there is, or the last cell of what is free.
     let most = width - usize::from(rows < size && width > bar.len());
     while bar.iter().map(|(_, cells)| cells).sum::<usize>() > most {
@@ -195,34 +187,28 @@ impl Grid {
         let taken = taken.filter_map(|it| Some((inside(it.address?)?, Sign::of(it))));
         let taken: Vec<_> = taken.collect();
         let highest = taken.iter().map(|(at, _)| at.saturating_add(1)).max();
-        let shown = if count <= WHOLE {
-            count
-        } else {
-            let wanted = highest.unwrap_or_default().max(CELLS);
-            wanted
-                .checked_next_power_of_two()
-                .unwrap_or(count)
-                .min(count)
+        let wanted = highest.unwrap_or_default().max(CELLS);
+        let shown = match wanted.checked_next_power_of_two() {
+            Some(wanted) if count > WHOLE => wanted.min(count),
+            _ => count,
         };
         let each = shown.div_ceil(CELLS);
         // A cell of more addresses tells nothing.
         let each_of = u64::try_from(each).ok()?;
         let cells = shown.div_ceil(each);
         let leading = assessor.leading(place);
-        let block = |at: u128| {
+        let without_rows = |at: u128| {
             let begin = number(first).saturating_add(at * each);
             let end = begin.saturating_add(each - 1).min(number(last.0));
-            (address(begin), address(end))
+            let (begin, end) = (address(begin), address(end));
+            let is_edge = begin == end && (begin == first || begin == last.0);
+            if is_edge || leading.is_some_and(|it| it.hands_out_none(begin, end)) {
+                Sign::Excluded
+            } else {
+                Sign::Free
+            }
         };
-        let mut signs: Vec<_> = (0..cells)
-            .map(|at| {
-                if is_excluded(range, leading, block(at)) {
-                    Sign::Excluded
-                } else {
-                    Sign::Free
-                }
-            })
-            .collect();
+        let mut signs: Vec<_> = (0..cells).map(without_rows).collect();
         for (at, sign) in taken {
             let cell = usize::try_from(at / each).ok();
             if let Some(cell) = cell.and_then(|at| signs.get_mut(at)) {
@@ -273,11 +259,4 @@ impl Grid {
             })
             .collect()
     }
-}
-
-/// Whether nobody hands out any address of a block.
-fn is_excluded(range: Range, by: Option<&Leading<'_>>, (begin, end): (IpAddr, IpAddr)) -> bool {
-    let (first, last) = range.first_and_last();
-    let is_edge = begin == end && (begin == first || begin == last.0);
-    is_edge || by.is_some_and(|it| it.hands_out_none(begin, end))
 }
