@@ -125,16 +125,13 @@ pub fn write_rows(
         }
     }
     for row in rows {
-        let last = row.len().saturating_sub(1);
-        for (at, (cell, width)) in row.iter().zip(&*widths).enumerate() {
-            // The last column is as wide as its cell. The padding of `format!` counts characters, not their width.
-            let missing = width.saturating_sub(cell.width()) + gap;
-            let space = if at == last {
-                "\n".to_owned()
-            } else {
-                " ".repeat(missing)
-            };
-            write!(writer, "{cell}{space}")?;
+        if let Some((last, others)) = row.split_last() {
+            for (cell, width) in others.iter().zip(&*widths) {
+                // The padding of `format!` counts characters, not their width.
+                let missing = width.saturating_sub(cell.width()) + gap;
+                write!(writer, "{cell}{}", " ".repeat(missing))?;
+            }
+            writeln!(writer, "{last}")?;
         }
     }
     Ok(())
