@@ -6,7 +6,7 @@ use ipgc_core::{
     address::reservation_names,
     clearance::Wait,
     judge::{Cause, Stale},
-    podref::PodRef,
+    podref::{PodRef, is_object_name},
     pool::{PoolKey, RowContent},
     routes::Slice,
     time::Moment,
@@ -56,15 +56,7 @@ pub fn stale(stale: &Stale) -> String {
 
 /// Whether these may stand in a command: foreign texts hold whatever they like, and a shell reads it.
 fn are_names(texts: &[&str]) -> bool {
-    let is_inner = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
-    let is_outer = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
-    texts.iter().all(|text| {
-        let mut bytes = text.bytes();
-        text.len() <= 253
-            && bytes.clone().all(is_inner)
-            && is_outer(bytes.next())
-            && is_outer(text.bytes().last())
-    })
+    texts.iter().all(|text| is_object_name(text))
 }
 
 /// What explains a pool, if its names are some.
