@@ -47,19 +47,7 @@ pub fn read(paths: &[PathBuf], selector: Option<&Selector>) -> Result<Snapshot, 
             return Err(named(EMPTY.to_owned()));
         }
     }
-    let others = reader.others.into_iter();
-    let notes = others.map(|(kind, count)| format!("passed over {count} of kind {kind}"));
-    reader.gather.snapshot.notes.extend(notes);
-    let may_lack = may_lack_pods(&reader.of_pods);
-    let mut snapshot = finish(reader.gather.end(), &reader.order, &reader.empty, may_lack)?;
-    let pods = snapshot.pods.iter();
-    let namespaces: BTreeSet<Box<str>> = pods.map(|pod| pod.podref.namespace().into()).collect();
-    // One list of kubectl is of one namespace or of all of them, and the cluster's own pods are in this one. Of several
-    // lists, that of a namespace may be missing.
-    let is_one_list = reader.of_pods.len() == 1;
-    let is_whole = is_one_list && namespaces.len() > 1 && namespaces.contains("kube-system");
-    snapshot.confined = (!is_whole).then_some(namespaces);
-    Ok(snapshot)
+    reader.end()
 }
 
 /// How the names of archives end that gzip packed.
@@ -158,6 +146,63 @@ impl Reader {
             Err(NOTHING_THERE.to_owned())
         }
     }
+
+    /// The snapshot, with what the choice of the input means for it.
+    fn end(mut self) -> Result<Snapshot, String> {
+        let others = self.others.iter();
+        let notes = others.map(|(kind, count)| format!("passed over {count} of kind {kind}"));
+        self.gather.snapshot.notes.extend(notes);
+        let mut snapshot = self.gather.end();
+        note_empty_files(&mut snapshot, &self.empty);
+        if snapshot.no_proof.is_none() {
+            let unordered = unproven(&self.order);
+            snapshot.is_unordered = unordered.is_some();
+            let reason = unordered.or(may_lack_pods(&self.of_pods));
+            let reason = reason.or_else(|| of_one_node(&snapshot));
+            snapshot.no_proof = reason.map(Into::into);
+        }
+        if !snapshot.kinds.contains(&Kind::IpPool) {
+            let empty = self.empty.first();
+            let empty = empty.map(|path| format!("; {} is empty", path.display()));
+            let empty = empty.unwrap_or_default();
+            return Err(format!(
+                "the input has no IPPools, so there is nothing to judge{empty}; dump it by: {DUMP}"
+            ));
+        }
+        // Most clusters have no slices of nodes.
+        let mut sections = snapshot.definitions.values().flatten().flatten();
+        let sliced = sections.any(|section| section.slices.is_some());
+        let mut missing = Kind::ALL.to_vec();
+        missing.retain(|kind| match kind {
+            kind if snapshot.kinds.contains(kind) => false,
+            Kind::NodeSlicePool => sliced,
+            // Without a proof nothing is stale, and the gap tells of nodes.
+            Kind::Node => snapshot.no_proof.is_none(),
+            _ => true,
+        });
+        let note = |kind: &Kind| Some(format!("the input has no {kind}: {}", kind.without()?));
+        snapshot.notes.extend(missing.iter().filter_map(note));
+        if snapshot.kinds.contains(&Kind::Node) {
+            let nodes = snapshot.pods.iter().filter_map(|pod| pod.node.as_deref());
+            let mut unknown = nodes.filter(|node| !snapshot.nodes.contains_key(*node));
+            if let Some(node) = unknown.next() {
+                snapshot.nodes_are_partial = true;
+                snapshot.notes.push(format!(
+                    "a pod is on node {}, which is not in the input: others may be missing too, so no row is stale",
+                    excerpt(node)
+                ));
+            }
+        }
+        let pods = snapshot.pods.iter();
+        let namespaces: BTreeSet<Box<str>> =
+            pods.map(|pod| pod.podref.namespace().into()).collect();
+        // One list of kubectl is of one namespace or of all of them, and the cluster's own pods are in this one. Of several
+        // lists, that of a namespace may be missing.
+        let is_one_list = self.of_pods.len() == 1;
+        let is_whole = is_one_list && namespaces.len() > 1 && namespaces.contains("kube-system");
+        snapshot.confined = (!is_whole).then_some(namespaces);
+        Ok(snapshot)
+    }
 }
 
 /// The size of a block of a tar.
@@ -194,63 +239,10 @@ fn refuse_list(object: &Object<'_>) -> Result<(), String> {
     ))
 }
 
-/// Adds to a snapshot what the choice of the input means for it.
-fn finish(
-    mut snapshot: Snapshot,
-    order: &[(usize, Kind)],
-    empty: &[PathBuf],
-    may_lack: Option<&'static str>,
-) -> Result<Snapshot, String> {
-    note_empty_files(&mut snapshot, empty);
-    if snapshot.no_proof.is_none() {
-        let unordered = unproven(order);
-        snapshot.is_unordered = unordered.is_some();
-        let reason = unordered.or(may_lack);
-        let reason = reason.or_else(|| of_one_node(&snapshot));
-        snapshot.no_proof = reason.map(Into::into);
-    }
-    if !snapshot.kinds.contains(&Kind::IpPool) {
-        let empty = empty
-            .first()
-            .map(|path| format!("; {} is empty", path.display()));
-        let empty = empty.unwrap_or_default();
-        return Err(format!(
-            "the input has no IPPools, so there is nothing to judge{empty}; dump it by: {DUMP}"
-        ));
-    }
-    // Most clusters have no slices of nodes.
-    let mut sections = snapshot.definitions.values().flatten().flatten();
-    let sliced = sections.any(|section| section.slices.is_some());
-    let mut missing = Kind::ALL.to_vec();
-    missing.retain(|kind| match kind {
-        kind if snapshot.kinds.contains(kind) => false,
-        Kind::NodeSlicePool => sliced,
-        // Without a proof nothing is stale, and the gap tells of nodes.
-        Kind::Node => snapshot.no_proof.is_none(),
-        _ => true,
-    });
-    let note = |kind: &Kind| Some(format!("the input has no {kind}: {}", kind.without()?));
-    snapshot.notes.extend(missing.iter().filter_map(note));
-    if snapshot.kinds.contains(&Kind::Node) {
-        let nodes = snapshot.pods.iter().filter_map(|pod| pod.node.as_deref());
-        let mut unknown = nodes.filter(|node| !snapshot.nodes.contains_key(*node));
-        if let Some(node) = unknown.next() {
-            snapshot.nodes_are_partial = true;
-            snapshot.notes.push(format!(
-                "a pod is on node {}, which is not in the input: others may be missing too, so no row is stale",
-                excerpt(node)
-            ));
-        }
-    }
-    Ok(snapshot)
-}
-
 /// An empty file may have held any object. So no absence is proven.
 fn note_empty_files(snapshot: &mut Snapshot, empty: &[PathBuf]) {
-    let names: Vec<_> = empty
-        .iter()
-        .map(|path| path.display().to_string())
-        .collect();
+    let names = empty.iter().map(|path| path.display().to_string());
+    let names: Vec<_> = names.collect();
     if names.is_empty() {
         return;
     }
