@@ -183,13 +183,9 @@ fn is_nearly_full(rows: u128, size: u128) -> bool {
 fn nearly_full(place: &Place, usage: &PoolUsage, leading: Option<&Leading<'_>>) -> Option<Finding> {
     let (size, split) = (usage.size?, usage.filling());
     let rows = split.rows();
-    if leading
-        .zip(place.pool.range)
-        .is_some_and(|(leading, range)| leading.is_of_single_addresses(range))
-    {
-        return None;
-    }
-    is_nearly_full(rows as u128, size.into()).then(|| {
+    let of_range = leading.zip(place.pool.range);
+    let is_by_design = of_range.is_some_and(|(it, range)| it.is_of_single_addresses(range));
+    (!is_by_design && is_nearly_full(rows as u128, size.into())).then(|| {
         let first = if split.unreported > 0 {
             "; see first to the findings unreported, each of which says what frees it"
         } else {

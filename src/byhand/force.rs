@@ -80,6 +80,7 @@ fn standing(
         } else {
             may_go(assessor, it)
         };
+        let may_go = may_go.map_err(|reason| format!("{}: {reason}", name()));
         let forced = may_go.map(|is_readable| Forced {
             pool: pool.clone(),
             subject: it.subject(),
@@ -87,10 +88,7 @@ fn standing(
             address,
             is_readable,
         });
-        of_kind.push((
-            pool,
-            forced.map_err(|reason| format!("{}: {reason}", name())),
-        ));
+        of_kind.push((pool, forced));
     });
     let is_taken = !rows.is_empty();
     reservations.retain(|(pool, _)| rows.iter().all(|(of_row, _)| of_row != pool));
