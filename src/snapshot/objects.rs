@@ -290,8 +290,7 @@ impl<'s> Text<'s> {
         if let Some(begin) = self.kept.take() {
             let text = str::from_utf8(&self.bytes[begin..self.start]);
             let text = text.map_err(|error| self.syntax(error))?;
-            let of_none = Type::default();
-            return give(&here, &list, text, &of_none, None, each);
+            return give(&here, &list, text, None, each);
         }
         let metadata = metadata.and_then(|text| serde_json::from_str::<ListMeta>(&text).ok());
         let more = metadata.and_then(|metadata| metadata.continue_);
@@ -314,9 +313,9 @@ impl<'s> Text<'s> {
         while goes_on {
             self.peek()?;
             let here = self.here();
-            let number = Some(self.documents);
+            let number = self.documents;
             let (own, text) = self.value()?;
-            give(&here, &own, text, list, number, each)?;
+            give(&here, &own, text, Some((number, list)), each)?;
             goes_on = self.goes_on(b']')?;
         }
         Ok(())
@@ -345,20 +344,19 @@ fn give(
     here: &str,
     own: &Type,
     text: &str,
-    list: &Type,
-    number: Option<usize>,
+    list: Option<(usize, &Type)>,
     each: &mut Each<'_>,
 ) -> Result<(), String> {
-    let given = match (&own.version, &own.kind, list.of_items()) {
-        (Some(version), Some(kind), _) => Some((version.as_str(), kind.as_str())),
-        (_, _, of_items) => of_items,
+    let given = match (&own.version, &own.kind) {
+        (Some(version), Some(kind)) => Some((version.as_str(), kind.as_str())),
+        _ => list.and_then(|(_, list)| list.of_items()),
     };
     let given = match given {
         Some((version, kind)) => each(&Object {
             version,
             kind,
             text,
-            list: number,
+            list: list.map(|(number, _)| number),
         }),
         None => Err("it has no apiVersion and kind".to_owned()),
     };
