@@ -135,23 +135,22 @@ impl Assessor<'_> {
                 let row = self.explain_row(it, place, row);
                 let reserved = row.reservation.as_ref().map(|it| it.uid.clone());
                 explanation.rows.push(row);
-                return reserved;
+                reserved
             }
             (Item::Reservation(reserved, Reading::One(network, address)), _) => {
                 let orphan = self.explain_orphan(it, reserved, *network, *address);
                 explanation.reservations.push(orphan);
-                return Some(reserved.uid.clone());
+                Some(reserved.uid.clone())
             }
             (Item::Reservation(reserved, Reading::Ambiguous), _) => {
                 let (namespace, name) = (&reserved.namespace, &reserved.name);
                 let reason = self.reason_of(&it.verdict);
                 let note = format!("reservation {namespace}/{name} stays: {reason}");
                 explanation.notes.push(note);
-                return Some(reserved.uid.clone());
+                Some(reserved.uid.clone())
             }
-            _ => {}
+            _ => None,
         }
-        None
     }
 
     fn explain_address(&self, address: IpAddr) -> Result<Explanation, String> {

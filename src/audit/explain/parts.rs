@@ -65,17 +65,14 @@ impl Assessor<'_> {
             found.next().map(|(_, it)| reported(it))
         });
         let content = it.content.as_ref();
+        let is_mirror = content.is_some_and(|it| self.is_mirror(&it.podref));
+        let networks = place.networks.iter().flatten();
         RowExplained {
             namespace: pool.key().namespace.clone(),
             pool: pool.key().name.clone(),
             pool_uid: pool.uid().to_owned(),
             range: pool.range.map(|range| range.to_string()),
-            networks: place
-                .networks
-                .iter()
-                .flatten()
-                .map(|network| network.as_ref().to_owned())
-                .collect(),
+            networks: networks.map(ToString::to_string).collect(),
             key: row.key().to_owned(),
             address: it.address.map(|address| address.to_string()),
             interface: content.and_then(|content| Some(content.interface.as_deref()?.to_owned())),
@@ -86,10 +83,7 @@ impl Assessor<'_> {
                 _ => None,
             },
             verdict: it.verdict.word().as_str().to_owned(),
-            rule: rule(
-                &it.verdict,
-                content.is_some_and(|content| self.is_mirror(&content.podref)),
-            ),
+            rule: rule(&it.verdict, is_mirror),
             reason: self.reason_of(&it.verdict),
             grade: it.grade(),
             cause: it.stale().map(|stale| stale.cause.as_str().to_owned()),

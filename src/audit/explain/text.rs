@@ -138,20 +138,17 @@ impl Text {
             row.key,
             or(&row.interface, "no interface")
         ));
-        let rule = row
-            .rule
-            .map_or_else(String::new, |rule| format!(", rule {rule}"));
+        let rule = row.rule.map(|rule| format!(", rule {rule}"));
+        let rule = rule.unwrap_or_default();
         self.line("verdict", format!("{}{rule}: {}", row.verdict, row.reason));
         if let Some(grade) = &row.grade {
             self.line("evidence", grade);
         }
+        let state_of_pod = state_of(row.pod.as_ref(), row.pod_is_absent);
         let pod = match &*row.podref {
             "" => "the row names none".to_owned(),
             podref if !PodRef::is_valid(podref) => format!("{podref}: that names none"),
-            podref => format!(
-                "{podref}: {}",
-                state_of(row.pod.as_ref(), row.pod_is_absent)
-            ),
+            podref => format!("{podref}: {state_of_pod}"),
         };
         if row.resource_claim.is_none() || row.pod.is_some() {
             self.line("pod", pod);
@@ -164,16 +161,11 @@ impl Text {
         } else if let Some(id) = Value::from(row.stored.clone())["id"].as_str() {
             self.line("sandbox", id);
         }
-        let none = if knows_reservations {
-            "none"
-        } else {
-            "not known"
-        };
-        let reservation = row.reservation.as_ref();
-        self.line(
-            "reservation",
-            reservation.map_or_else(|| none.to_owned(), reserved),
-        );
+        match &row.reservation {
+            Some(reservation) => self.line("reservation", reserved(reservation)),
+            None if knows_reservations => self.line("reservation", "none"),
+            None => self.line("reservation", "not known"),
+        }
         for change in &row.changes {
             self.line("changes", change);
         }
