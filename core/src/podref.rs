@@ -107,23 +107,21 @@ impl Glob {
         // The last star, and where the text goes on after what it stands for.
         let mut star = None;
         while place < text.len() {
-            match pattern.get(at) {
-                Some('*') => {
+            match (pattern.get(at), star) {
+                (Some('*'), _) => {
                     star = Some((at, place));
                     at += 1;
                 }
-                Some(c) if *c == '?' || *c == text[place] => {
+                (Some(c), _) if *c == '?' || *c == text[place] => {
                     at += 1;
                     place += 1;
                 }
-                _ => {
-                    let Some((of, after)) = star else {
-                        return false;
-                    };
-                    // It stands for one more.
+                // It stands for one more.
+                (_, Some((of, after))) => {
                     star = Some((of, after + 1));
                     (at, place) = (of + 1, after + 1);
                 }
+                (_, None) => return false,
             }
         }
         pattern[at..].iter().all(|c| *c == '*')
