@@ -115,9 +115,8 @@ impl CallError {
 
     /// Whether a refusal names fields: the object itself is not to the server's liking.
     fn names_fields(&self) -> bool {
-        self.status()
-            .and_then(|status| status.details.as_ref())
-            .is_some_and(|details| !details.causes.is_empty())
+        let details = self.status().and_then(|status| status.details.as_ref());
+        details.is_some_and(|details| !details.causes.is_empty())
     }
 
     /// Whether the API server itself says that there is no such object. A bare 404 is no such word:
@@ -292,9 +291,6 @@ pub fn pages_left(params: &ListParams, page: &ListMeta) -> usize {
 
 /// The parameters of the page after one with this metadata; `None` after the last page.
 pub fn next_page(params: &ListParams, page: &ListMeta) -> Option<ListParams> {
-    let token = page
-        .continue_
-        .as_deref()
-        .filter(|token| !token.is_empty())?;
-    Some(params.clone().continue_token(token))
+    let token = page.continue_.as_deref()?;
+    (!token.is_empty()).then(|| params.clone().continue_token(token))
 }

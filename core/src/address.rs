@@ -99,10 +99,8 @@ impl Offset {
         if key.starts_with('+') {
             return None;
         }
-        key.parse::<u64>()
-            .ok()
-            .or_else(|| key.parse::<i64>().ok().map(i64::cast_unsigned))
-            .map(Self)
+        let negative = || key.parse::<i64>().ok().map(i64::cast_unsigned);
+        key.parse().ok().or_else(negative).map(Self)
     }
 }
 
@@ -185,13 +183,9 @@ pub fn reservation_names(address: IpAddr, network: Option<&str>) -> Vec<String> 
     texts.retain(|text| network.is_some() || text.starts_with(|c: char| c.is_ascii_alphanumeric()));
     texts.retain(|text| text.ends_with(|c: char| c.is_ascii_alphanumeric()));
     texts.dedup();
-    match network {
-        Some(network) => texts
-            .into_iter()
-            .map(|text| format!("{network}-{text}"))
-            .collect(),
-        None => texts,
-    }
+    let Some(network) = network else { return texts };
+    let texts = texts.into_iter();
+    texts.map(|text| format!("{network}-{text}")).collect()
 }
 
 #[cfg(test)]

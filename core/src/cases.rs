@@ -155,9 +155,8 @@ impl Outcome {
 
     /// Two outcomes of one case as one.
     pub fn and(self, other: Self) -> Self {
-        let goes_anyway = [&self, &other]
-            .iter()
-            .all(|it| it.goes_anyway || it.nodes.is_empty());
+        let goes_anyway = |it: &Self| it.goes_anyway || it.nodes.is_empty();
+        let goes_anyway = goes_anyway(&self) && goes_anyway(&other);
         let failure = match (self.failure, other.failure) {
             (Some((reason, a)), Some((_, b))) => Some((reason, a.max(b))),
             (one, other) => one.or(other),

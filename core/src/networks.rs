@@ -240,9 +240,8 @@ impl Request {
         let wanted = if text.starts_with('[') || text.starts_with('{') {
             Self::parse_json(text, namespace)
         } else {
-            text.split(',')
-                .map(|part| parse_short(part.trim(), namespace))
-                .collect()
+            let parts = text.split(',').map(str::trim);
+            parts.map(|part| parse_short(part, namespace)).collect()
         };
         match wanted {
             Ok(wanted) => Self::Valid(wanted),

@@ -91,9 +91,8 @@ impl PodIndex {
     /// Takes in a state of a pod that exists. Returns the predecessor of the same name, if this
     /// state shows that it ended unseen.
     pub fn apply(&mut self, state: PodState, now: Moment) -> Option<Arc<Ended>> {
-        self.longest_grace = self
-            .longest_grace
-            .max(state.termination_grace.unwrap_or_default());
+        let grace = state.termination_grace.unwrap_or_default();
+        self.longest_grace = self.longest_grace.max(grace);
         let listed_at = self.doubt(&state.podref, now);
         let watched = !self.listing;
         let podref = state.podref.clone();

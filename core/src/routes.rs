@@ -122,9 +122,7 @@ impl Routes {
                             routes.follow(network, section, node, known);
                         }
                     }
-                    Some(Err(reason)) => {
-                        routes.unresolved.push(format!("{network}: {reason}"));
-                    }
+                    Some(Err(reason)) => routes.unresolved.push(format!("{network}: {reason}")),
                     None => {
                         let reason = "no such NetworkAttachmentDefinition";
                         routes.unresolved.push(format!("{network}: {reason}"));

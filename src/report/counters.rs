@@ -124,10 +124,8 @@ impl Counters {
             drop(self.time_to_free.get_or_create(&[("trigger", trigger)]));
             for grade in Grade::ALL {
                 for cause in Cause::ALL {
-                    drop(
-                        self.freed
-                            .get_or_create(&kind_of_free(grade, cause, trigger)),
-                    );
+                    let kind = kind_of_free(grade, cause, trigger);
+                    drop(self.freed.get_or_create(&kind));
                 }
             }
         }
