@@ -57,16 +57,16 @@ fn unread(kind: Kind, text: &str, reason: &str) -> String {
     format!("{kind} {} cannot be read: {reason}", name_of(text))
 }
 
-/// The error of an object without one of these fields, or with a name that is none.
-fn nameless(kind: Kind, text: &str, fields: &[&str]) -> String {
+/// The error of a pod without one of the fields that identify it, or with a name that is none.
+fn nameless(text: &str) -> String {
     let metadata = metadata_of(text);
-    let missing = fields.iter().filter(|field| metadata[**field].is_null());
-    let missing: Vec<_> = missing.copied().collect();
+    let mut missing = vec!["namespace", "name", "uid"];
+    missing.retain(|field| metadata[*field].is_null());
     let reason = match &*missing {
         [] => "its name is none".to_owned(),
         _ => format!("it has no {}", missing.join(", ")),
     };
-    unread(kind, text, &reason)
+    unread(Kind::Pod, text, &reason)
 }
 
 fn read<T: DeserializeOwned>(kind: Kind, text: &str) -> Result<T, String> {
@@ -97,8 +97,7 @@ impl Gather {
         match kind {
             Kind::Pod => {
                 let pod = read::<LeanPod>(kind, text)?.into_state();
-                let missing = || nameless(kind, text, &["namespace", "name", "uid"]);
-                let pod = pod.ok_or_else(missing)?;
+                let pod = pod.ok_or_else(|| nameless(text))?;
                 if self.once(kind, pod.podref.as_str())? {
                     if let (Some(selector), Some(selected)) =
                         (&self.selector, &mut self.snapshot.selected)
@@ -123,19 +122,17 @@ impl Gather {
                         self.pool(&pool, text);
                     }
                 }
-                Err(error) => self.unreadable(kind, text, &error),
+                Err(error) => self.unreadable(kind, text, excerpt(&fault(&error))),
             },
             Kind::Reservation => match Reservation::parse(text) {
                 Ok(reservation) => {
-                    let Reservation {
-                        namespace, name, ..
-                    } = &reservation;
-                    if self.once(kind, &format!("{namespace}/{name}"))? {
+                    let name = format!("{}/{}", reservation.namespace, reservation.name);
+                    if self.once(kind, &name)? {
                         self.untimed(reservation.created.is_none(), kind, text);
                         self.snapshot.reservations.push(reservation);
                     }
                 }
-                Err(error) => self.unreadable(kind, text, &error),
+                Err(error) => self.unreadable(kind, text, excerpt(&fault(&error))),
             },
             Kind::NodeSlicePool => match serde_json::from_str(text) {
                 Ok(pool) => {
@@ -143,7 +140,7 @@ impl Gather {
                         self.slices(&pool, text);
                     }
                 }
-                Err(error) => self.unreadable(kind, text, &error),
+                Err(error) => self.unreadable(kind, text, excerpt(&fault(&error))),
             },
             Kind::IpamClaim => {
                 self.snapshot.ipam_claims.insert(name_of(text));
@@ -176,11 +173,11 @@ impl Gather {
         ))
     }
 
-    fn unreadable(&mut self, kind: Kind, text: &str, error: &serde_json::Error) {
+    fn unreadable(&mut self, kind: Kind, text: &str, reason: &str) {
         self.snapshot.unreadable.push(Unreadable {
             kind,
             name: name_of(text),
-            reason: excerpt(&fault(error)).to_owned(),
+            reason: reason.to_owned(),
         });
     }
 
@@ -214,11 +211,7 @@ impl Gather {
                     self.snapshot.slice_places.push(place);
                     self.snapshot.slices.push(slice);
                 }
-                Err(reason) => self.snapshot.unreadable.push(Unreadable {
-                    kind: Kind::NodeSlicePool,
-                    name: name_of(text),
-                    reason,
-                }),
+                Err(reason) => self.unreadable(Kind::NodeSlicePool, text, &reason),
             }
         }
     }
@@ -226,12 +219,9 @@ impl Gather {
     pub(super) fn end(self) -> Snapshot {
         let mut snapshot = self.snapshot;
         snapshot.made = jiff::Timestamp::now().to_string();
-        snapshot
-            .pods
-            .sort_unstable_by(|a, b| a.podref.cmp(&b.podref));
-        snapshot
-            .reservations
-            .sort_unstable_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        let (pods, reservations) = (&mut snapshot.pods, &mut snapshot.reservations);
+        pods.sort_unstable_by(|a, b| a.podref.cmp(&b.podref));
+        reservations.sort_unstable_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         let faulty = snapshot.definitions.iter();
         let faulty = faulty.filter_map(|(name, definition)| {
             Some(format!("definition {name} {}", untold(definition)?))
