@@ -134,22 +134,14 @@ fn sweep(vitals: &Vitals, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let pools = || pools.iter().map(|(name, pool)| (("pool", &**name), *pool));
     #[expect(clippy::cast_precision_loss, reason = "2^53 addresses are endless")]
     let sizes = pools().filter_map(|(name, pool)| Some(([name], pool.size? as f64)));
-    gauges(
-        encoder,
-        "pool_size",
-        "Addresses that a pool has to give out",
-        sizes,
-    )?;
+    let help = "Addresses that a pool has to give out";
+    gauges(encoder, "pool_size", help, sizes)?;
     let taken = pools().filter_map(|(name, pool)| pool.size.map(|_| ([name], pool.taken)));
     let help = "Rows of the addresses that a pool has to give out";
     gauges(encoder, "pool_taken", help, taken)?;
     let rows = pools().flat_map(|(name, pool)| {
-        Word::ALL.map(|word| {
-            (
-                [name, ("verdict", word.as_str())],
-                pool.words[word as usize],
-            )
-        })
+        let labels = |word: Word| [name, ("verdict", word.as_str())];
+        Word::ALL.map(|word| (labels(word), pool.words[word as usize]))
     });
     gauges(encoder, "pool_rows", "Rows of a pool, by verdict", rows)?;
     let oldest = pools().map(|(name, pool)| ([name], pool.oldest_stale.as_secs_f64()));

@@ -64,25 +64,16 @@ impl fmt::Display for Summary {
             0 => writeln!(f)?,
             orphans => writeln!(f, "; {orphans} reservations without an address")?,
         }
+        let (freed, reservations) = (self.freed, self.reservations);
         if self.dry_run {
-            writeln!(
-                f,
-                "would free {} addresses; nothing was written",
-                self.freed
-            )?;
-            if self.reservations > 0 {
+            writeln!(f, "would free {freed} addresses; nothing was written")?;
+            if reservations > 0 {
                 writeln!(
                     f,
-                    "would free {} reservations without an address",
-                    self.reservations
+                    "would free {reservations} reservations without an address"
                 )?;
             }
         } else {
-            let Self {
-                freed,
-                reservations,
-                ..
-            } = self;
             writeln!(f, "freed {freed} addresses and {reservations} reservations")?;
         }
         if survey.pools_unreadable > 0 {

@@ -69,15 +69,8 @@ impl Hash for PodIndex {
         let others = (hash_of_all(&self.others), hash_of_all(&self.listed_others));
         let needed = (hash_of_all(&self.in_use), hash_of_all(&self.awaited));
         let lists = (self.listing, self.listed_at, self.went_back);
-        (
-            pods,
-            others,
-            needed,
-            lists,
-            self.longest_grace,
-            &self.census,
-        )
-            .hash(state);
+        let seen = (self.longest_grace, &self.census);
+        (pods, others, needed, lists, seen).hash(state);
     }
 }
 

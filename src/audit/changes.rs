@@ -159,10 +159,8 @@ fn subject_of(it: &Finding) -> String {
                 _ => String::new(),
             };
             let place = (&it.namespace, &it.pool, &it.definition);
-            format!(
-                "{problem} {place:?} {:?} {:?} {more}",
-                it.address, it.interface
-            )
+            let (address, interface) = (&it.address, &it.interface);
+            format!("{problem} {place:?} {address:?} {interface:?} {more}")
         }
     }
 }

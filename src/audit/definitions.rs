@@ -78,9 +78,8 @@ impl<'s> Leading<'s> {
                     .iter()
                     .any(|it| it.contains(begin) && it.contains(end))
         };
-        self.parts
-            .iter()
-            .all(|(_, span)| span.is_some_and(leaves_out))
+        let mut parts = self.parts.iter();
+        parts.all(|(_, span)| span.is_some_and(leaves_out))
     }
 
     /// The definitions that hand out this address.

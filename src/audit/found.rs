@@ -70,10 +70,8 @@ impl Assessor<'_> {
             if matches!(finding.problem, Problem::Stale | Problem::Leftover) {
                 finding.problem = Problem::ReservationOrphaned;
             }
-            let is_forbidden = self
-                .snapshot
-                .claims_forbidden
-                .contains(&*reserved.namespace);
+            let forbidden = &self.snapshot.claims_forbidden;
+            let is_forbidden = forbidden.contains(&*reserved.namespace);
             let and = if is_forbidden && it.address.is_some() {
                 // It would run into the same refusal.
                 if finding.problem == Problem::ReservationOrphaned {
@@ -147,11 +145,8 @@ impl Assessor<'_> {
         let changing = it.verdict == Verdict::Held(Held::Changing);
         let are_known = snapshot.kinds.contains(&Kind::Reservation) && !place.networks.is_empty();
         // The reservation of a pod that goes is removed with its row, and was read before the row.
-        let is_going = || {
-            snapshot
-                .pod(content.podref.as_str())
-                .is_none_or(|pod| is_going(pod))
-        };
+        let pod = snapshot.pod(content.podref.as_str());
+        let is_going = || pod.is_none_or(|pod| is_going(pod));
         if !(is_reported || changing) || !are_known || !definitions.reserves(place) || is_going() {
             return None;
         }

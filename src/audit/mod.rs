@@ -112,9 +112,8 @@ fn audit_all(assessor: &Assessor<'_>) -> Report {
         }
         audit.reservations(lone);
         let usage = pools::usage(assessor, place, rows);
-        audit
-            .findings
-            .extend(pools::findings(assessor, place, &usage));
+        let found = pools::findings(assessor, place, &usage);
+        audit.findings.extend(found);
         split.add(usage.split);
         pools.push(usage);
     });
@@ -294,11 +293,8 @@ impl Audit<'_> {
     fn notes(&self, rows: usize) -> Vec<String> {
         let snapshot = self.assessor.snapshot;
         let mut notes = snapshot.notes.clone();
-        notes.extend(
-            snapshot
-                .gap()
-                .filter(|_| self.unproven > 0 || snapshot.no_proof.is_some()),
-        );
+        let matters = self.unproven > 0 || snapshot.no_proof.is_some();
+        notes.extend(snapshot.gap().filter(|_| matters));
         let definitions = self.assessor.definitions.as_ref();
         let hidden = definitions.map(Definitions::blind).unwrap_or_default();
         if !hidden.is_empty() {

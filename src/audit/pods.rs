@@ -181,11 +181,8 @@ pub fn findings(assessor: &Assessor<'_>) -> Vec<Finding> {
     for one in &uses {
         let mut own = one.pool_names().next().filter(|_| !one.ipam.reserves);
         let shares = |other: &&Use<'_>| other.pool_names().any(|pool| Some(pool) == own);
-        let mut reserved = together
-            .get(&(one.network(), one.address, None))
-            .into_iter()
-            .flatten();
-        if reserved.any(shares) {
+        let reserved = together.get(&(one.network(), one.address, None));
+        if reserved.into_iter().flatten().any(shares) {
             own = None;
         }
         let domain = (one.network(), one.address, own);

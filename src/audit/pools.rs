@@ -269,9 +269,8 @@ pub fn unreferenced(snapshot: &Snapshot) -> Vec<(PoolKey, Preconditions)> {
     let may_lead = |place: &Place| {
         place.slice.is_some()
             || definitions.to_pool(&place.pool.key().name).is_some()
-            || [false, true]
-                .iter()
-                .any(|is_broken| !definitions.may_lead(place, *is_broken).is_empty())
+            || !definitions.may_lead(place, false).is_empty()
+            || !definitions.may_lead(place, true).is_empty()
     };
     let all = assessor.index.pools.iter();
     let unreferenced = all.filter(|place| !place.pool.has_exemptions() && !may_lead(place));
@@ -349,10 +348,8 @@ fn gone_slice(
     let of_slice = slice_pools(std::slice::from_ref(slice));
     let all = assessor.index.pools.iter().zip(usages);
     let of_slice = all.filter(|(place, _)| of_slice.contains_key(place.pool.key()));
-    let (pools, counts): (Vec<_>, Vec<_>) = of_slice
-        .map(|(place, usage)| (place, usage.split.rows()))
-        .unzip();
-    let count: usize = counts.into_iter().sum();
+    let (pools, usages): (Vec<_>, Vec<_>) = of_slice.unzip();
+    let count: usize = usages.iter().map(|usage| usage.split.rows()).sum();
     let Slice {
         name, node, range, ..
     } = slice;

@@ -71,10 +71,8 @@ pub(crate) fn cells(finding: &Finding, is_wide: bool) -> impl Iterator<Item = St
 
 /// A cell with this text, or a dash.
 pub(super) fn shown(text: Option<String>) -> String {
-    cut(
-        &text.map_or_else(|| "-".to_owned(), |text| clean(&text)),
-        WIDEST,
-    )
+    let text = text.map_or_else(|| "-".to_owned(), |text| clean(&text));
+    cut(&text, WIDEST)
 }
 
 /// A text of the first of these pods.
@@ -82,11 +80,10 @@ pub(super) fn names(pods: &[String]) -> Option<String> {
     match pods.len() {
         0 => None,
         1..=PODS => Some(pods.join(",")),
-        all => Some(format!(
-            "{} and {} more",
-            pods[..PODS].join(","),
-            all - PODS
-        )),
+        all => {
+            let first = pods[..PODS].join(",");
+            Some(format!("{first} and {} more", all - PODS))
+        }
     }
 }
 

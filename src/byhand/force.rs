@@ -205,11 +205,9 @@ pub(super) fn check_pods(snapshot: &Snapshot, it: &Forced) -> Result<(), NotDone
         return Err(NotDone::Kept(format!("its pod {podref} is there")));
     }
     let mut pods = snapshot.pods.iter();
-    match pods.find(|pod| pod.status.has_address(it.address)) {
-        Some(pod) => Err(NotDone::Kept(format!(
-            "pod {} reports the address",
-            pod.podref
-        ))),
-        None => Ok(()),
+    if let Some(pod) = pods.find(|pod| pod.status.has_address(it.address)) {
+        let reason = format!("pod {} reports the address", pod.podref);
+        return Err(NotDone::Kept(reason));
     }
+    Ok(())
 }

@@ -150,9 +150,7 @@ impl Args {
                     colours,
                     wide,
                 };
-                print_with(ExitCode::SUCCESS, |output| {
-                    write_pools(report, style, output)
-                })
+                print_with(ExitCode::SUCCESS, |it| write_pools(report, style, it))
             }
         }
     }

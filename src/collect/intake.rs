@@ -229,11 +229,8 @@ impl Sink<DeserializeGuard<NetworkAttachmentDefinition>> for NadSink {
 /// `namespace/name`, also of an object that could not be read further.
 fn name_of(object: &DeserializeGuard<NetworkAttachmentDefinition>) -> Option<String> {
     let meta = kube::Resource::meta(object);
-    Some(format!(
-        "{}/{}",
-        meta.namespace.as_ref()?,
-        meta.name.as_ref()?
-    ))
+    let (namespace, name) = (meta.namespace.as_ref()?, meta.name.as_ref()?);
+    Some(format!("{namespace}/{name}"))
 }
 
 #[cfg(test)]

@@ -116,9 +116,8 @@ impl Context {
         let mut evidence = self.evidence();
         let grace = evidence.pods.longest_grace();
         let wait = self.config.policy.longest_wait(grace);
-        evidence
-            .nodes
-            .forget(KEEP_GONE.max(wait.saturating_mul(2)), now);
+        let keep = KEEP_GONE.max(wait.saturating_mul(2));
+        evidence.nodes.forget(keep, now);
     }
 
     /// Lists all nodes after the gap, by a quorum LIST: each of them blocks. Returns until when their Leases are

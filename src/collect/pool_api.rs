@@ -110,10 +110,8 @@ impl Context {
         let read_at = self.clock.now();
         let (metadata, mut pools) = ObservedPool::parse_list::<ListMeta>(&text, read_at, wanted)?;
         if self.config.resource_claims {
-            pools
-                .iter_mut()
-                .flatten()
-                .for_each(ObservedPool::read_resource_claims);
+            let readable = pools.iter_mut().flatten();
+            readable.for_each(ObservedPool::read_resource_claims);
         }
         self.history.hear(asked.as_ref(), &metadata);
         let next = next_page(params, &metadata);
@@ -168,8 +166,7 @@ impl Context {
         let api: Api<IpPool> = Api::namespaced(self.client.clone(), &key.namespace);
         let patch = Patch::<()>::Json(patch.to_json_patch());
         let params = PatchParams::default();
-        write(api.patch_metadata(&key.name, &params, &patch))
-            .await
-            .map(|_: PartialObjectMeta<IpPool>| ())
+        let freed = write(api.patch_metadata(&key.name, &params, &patch)).await;
+        freed.map(|_: PartialObjectMeta<IpPool>| ())
     }
 }

@@ -103,11 +103,8 @@ pub async fn read_rows_again(
                     let rows = found.rows.entry(row.podref.clone()).or_default();
                     rows.push(row.clone());
                     let own = (row.podref.clone(), row.address);
-                    found
-                        .networks
-                        .entry(own)
-                        .or_default()
-                        .push(networks.clone());
+                    let of_pools = found.networks.entry(own).or_default();
+                    of_pools.push(networks.clone());
                 }
             }
         }

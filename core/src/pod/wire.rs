@@ -213,10 +213,7 @@ impl Wire {
             containers: status.map_or_else(Arc::default, PodStatus::all_containers),
             restarts: status.is_some_and(|it| it.restarts(spec)),
             container_ids: status.map_or_else(Box::default, PodStatus::all_ids),
-            has_resource_claims: spec
-                .resource_claims
-                .as_ref()
-                .is_some_and(|it| !it.is_empty()),
+            has_resource_claims: spec.resource_claims.iter().flatten().count() > 0,
             since: times.chain(ends).max(),
         })
     }
@@ -225,11 +222,8 @@ impl Wire {
 impl Spec {
     /// How long the kubelet gives containers to stop whose probes failed, in seconds.
     fn probe_graces(&self) -> impl Iterator<Item = i64> {
-        let all = self
-            .containers
-            .iter()
-            .chain(&self.init_containers)
-            .flatten();
+        let all = self.containers.iter().chain(&self.init_containers);
+        let all = all.flatten();
         let probes = all.flat_map(|it| it.liveness_probe.iter().chain(&it.startup_probe));
         probes.filter_map(|probe| probe.termination_grace_period_seconds)
     }
@@ -275,9 +269,8 @@ impl PodStatus {
     }
 
     fn all_containers(&self) -> Arc<[Container]> {
-        self.statuses()
-            .filter_map(ContainerStatus::container)
-            .collect()
+        let all = self.statuses();
+        all.filter_map(ContainerStatus::container).collect()
     }
 
     fn all_ids(&self) -> Box<[IdTag]> {

@@ -191,18 +191,14 @@ impl RowContent {
         let sandbox = row.id.filter(|id| is_claim || is_id(id));
         let sandbox = sandbox.ok_or(Unreadable::SandboxId)?;
         let offset = Offset::parse(key).ok_or(Unreadable::Key)?;
-        let address = range
-            .ok_or(Unreadable::Range)?
-            .address_at(offset)
-            .ok_or(Unreadable::Address)?;
+        let range = range.ok_or(Unreadable::Range)?;
+        let address = range.address_at(offset).ok_or(Unreadable::Address)?;
+        let interface = row.ifname.filter(|name| !name.is_empty());
         Ok(Self {
             address,
             sandbox: (*sandbox).into(),
             podref,
-            interface: row
-                .ifname
-                .filter(|name| !name.is_empty())
-                .map(|name| (*name).into()),
+            interface: interface.map(|name| (*name).into()),
         })
     }
 }

@@ -42,10 +42,8 @@ use crate::snapshot::{Kind, NOW, Snapshot};
 
 /// Why a row has its verdict, and what would change that.
 pub(super) fn why(assessor: &Assessor<'_>, it: &Judged<'_>) -> (String, String) {
-    (
-        assessor.reason_of(&it.verdict),
-        outlook::changes(assessor, it).join("; "),
-    )
+    let changes = outlook::changes(assessor, it).join("; ");
+    (assessor.reason_of(&it.verdict), changes)
 }
 
 /// Explains an address, `node/NAME`, a pod as `namespace/name`, or a pool, by its name, its range or `namespace/name`.

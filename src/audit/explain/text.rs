@@ -97,10 +97,8 @@ impl Text {
             let lines = if colours { coloured(&lines) } else { lines };
             let _ = writeln!(self.0, "  {lines}");
             if grid.rest > 0 {
-                self.line(
-                    "rest",
-                    format!("{} addresses follow, none with a row", grid.rest),
-                );
+                let rest = format!("{} addresses follow, none with a row", grid.rest);
+                self.line("rest", rest);
             }
             self.title(&format!("  {}", legend(Sign::ALL.len())));
         }

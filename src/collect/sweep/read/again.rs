@@ -78,10 +78,8 @@ impl SweepRead<'_> {
     /// so slices of the network count too.
     fn saw_row_of(&self, orphan: &Orphan) -> bool {
         let rows = self.owners.get(orphan.reservation.whose());
-        let mut rows = rows
-            .into_iter()
-            .flatten()
-            .filter(|(_, address)| *address == orphan.address);
+        let rows = rows.into_iter().flatten();
+        let mut rows = rows.filter(|(_, address)| *address == orphan.address);
         rows.any(|(place, _)| {
             let place = &self.places[*place];
             let is_near = place.tally.key.namespace == orphan.pool.namespace;
