@@ -99,19 +99,9 @@ impl<'s> Yaml<'s> {
             | Event::MappingStart(_, _, Some(_)) => Err(wrong(line, "it has a tag")),
             Event::Alias(_) => Err(wrong(line, "it has an alias")),
             Event::Scalar(text, style, ..) => self.scalar(text, style, line),
-            Event::MappingStart(..) => {
-                self.value(line)?;
-                self.json.push(b'{');
-                self.open.push(Open::Map(self.keys.len(), true));
-                Ok(())
-            }
+            Event::MappingStart(..) => self.begin(b'{', Open::Map(self.keys.len(), true), line),
             Event::SequenceStart(..) if self.open.is_empty() => Err(wrong(line, NO_OBJECT)),
-            Event::SequenceStart(..) => {
-                self.value(line)?;
-                self.json.push(b'[');
-                self.open.push(Open::List(false));
-                Ok(())
-            }
+            Event::SequenceStart(..) => self.begin(b'[', Open::List(false), line),
             Event::SequenceEnd => self.end(b']', line),
             Event::MappingEnd => self.end(b'}', line),
             _ => Ok(()),
@@ -166,6 +156,14 @@ impl<'s> Yaml<'s> {
             _ if is_plain && is_number(&text) => self.json.extend(text.bytes()),
             _ => quote(&mut self.json, &text),
         }
+        Ok(())
+    }
+
+    /// A collection begins.
+    fn begin(&mut self, bracket: u8, open: Open, line: usize) -> Result<(), String> {
+        self.value(line)?;
+        self.json.push(bracket);
+        self.open.push(open);
         Ok(())
     }
 
