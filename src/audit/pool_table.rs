@@ -51,8 +51,7 @@ pub fn write_pools(report: &Report, style: Style, writer: &mut impl io::Write) -
     write_rows(rows.iter().cloned(), &mut widths, GAP, &mut io::sink())?;
     let before: usize = widths.iter().map(|width| width + GAP).sum();
     let width = style.width.saturating_sub(before).max(SHORTEST);
-    let bars = usages.iter();
-    let bars = bars.map(|usage| picture(usage, width, style.colours));
+    let bars = usages.iter().map(|it| picture(it, width, style.colours));
     let bars = iter::once("USE".to_owned()).chain(bars);
     for (row, bar) in rows.iter_mut().zip(bars) {
         row.push(bar);

@@ -350,9 +350,7 @@ fn gone_slice(
     let of_slice = all.filter(|(place, _)| of_slice.contains_key(place.pool.key()));
     let (pools, usages): (Vec<_>, Vec<_>) = of_slice.unzip();
     let count: usize = usages.iter().map(|usage| usage.split.rows()).sum();
-    let Slice {
-        name, node, range, ..
-    } = slice;
+    let (name, node, range) = (&slice.name, &slice.node, slice.range);
     let mut detail = format!("{range} of NodeSlicePool {name} is of node {node}, which is gone");
     let mut command = None;
     // A name that two slices give a pool is no proof that it is this node's.

@@ -160,12 +160,7 @@ pub fn delete_pool(pool: &PoolKey, uid: &str, version: &str) -> Option<String> {
 
 /// Takes a slice away from a node, if it still is that node's.
 pub fn unassign(slice: &Slice, index: usize) -> Option<String> {
-    let Slice {
-        namespace,
-        name,
-        node,
-        ..
-    } = slice;
+    let (namespace, name, node) = (&slice.namespace, &slice.name, &slice.node);
     let path = format!("/status/allocations/{index}/nodeName");
     are_names(&[namespace, name, node]).then(|| format!(
         "kubectl -n {namespace} patch nodeslicepools.whereabouts.cni.cncf.io {name} --type=json -p \

@@ -250,9 +250,7 @@ impl Context {
         };
         self.evidence().pods.in_use.insert(pod.clone());
         if self.is_to_be_told(pool_uid, &format!("in-use/{}/{pod}", row.address)) {
-            let RowContent {
-                address, podref, ..
-            } = row;
+            let (address, podref) = (row.address, &row.podref);
             warn!(%pool, %address, %podref, reason = %held, "row held for another pod");
             self.events.held_in_use(pool, pool_uid, row, held);
         }

@@ -166,9 +166,7 @@ impl Events {
 
     /// A row of the pool is held for a pod that is not its own.
     pub fn held_in_use(&self, pool: &PoolKey, uid: &str, row: &RowContent, held: &Held) {
-        let RowContent {
-            address, podref, ..
-        } = row;
+        let (address, podref) = (row.address, &row.podref);
         let note = format!(
             "address {address} of pod {podref} is held: {held}. Delete that pod, and the row is freed \
              after its end; a new pod gets an address of its own"

@@ -62,9 +62,7 @@ impl Text {
     }
 
     fn head(&mut self, explanation: &Explanation, width: usize, colours: bool) {
-        let Explanation {
-            subject, pod, rows, ..
-        } = explanation;
+        let (subject, rows) = (&explanation.subject, &explanation.rows);
         match explanation.kind {
             SubjectKind::Address => return,
             // DRANET writes one name for all ResourceClaims, which no pod has.
@@ -73,7 +71,8 @@ impl Text {
             }
             SubjectKind::Pod => {
                 self.paragraph(&format!("pod {subject}"));
-                self.line("state", state_of(pod.as_ref(), explanation.pod_is_absent));
+                let pod = explanation.pod.as_ref();
+                self.line("state", state_of(pod, explanation.pod_is_absent));
                 if rows.is_empty() {
                     self.line("rows", "none");
                 }
