@@ -12,14 +12,10 @@ use super::{InvalidConfig, fault, given::Given};
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Once {
-    #[serde(rename = "type")]
-    _type: IgnoredAny,
-    #[serde(rename = "name")]
-    _name: IgnoredAny,
-    #[serde(rename = "plugins")]
-    _plugins: IgnoredAny,
-    #[serde(rename = "ipam")]
-    _ipam: IgnoredAny,
+    r#type: IgnoredAny,
+    name: IgnoredAny,
+    plugins: IgnoredAny,
+    ipam: IgnoredAny,
 }
 
 /// The configurations that the plugins get, where the definition has this name.
@@ -40,10 +36,8 @@ pub(super) fn handed(config: &str, definition: &str) -> Result<Vec<Value>, Inval
         return Ok(vec![whole]);
     }
     let plugins = read.member("plugins")?.items()?;
-    let Some(first) = plugins.first() else {
-        return Err(InvalidConfig::NoPlugin);
-    };
-    if kind(first)?.is_empty() {
+    let first = plugins.first().map(kind).transpose()?;
+    if first.is_none_or(|kind| kind.is_empty()) {
         return Err(InvalidConfig::NoPlugin);
     }
     // From here on libcni looks, and wants the very keys.
