@@ -100,16 +100,11 @@ impl Breaker {
         if self.assessed.is_none_or(|begun| begun < listed) {
             return Err(Open::NotAssessed);
         }
-        match self.open_since {
-            Some(open) if acknowledged.is_none_or(|ack| ack <= open) => {
-                let until = stale_since + limits.hold;
-                if until <= now {
-                    Ok(())
-                } else {
-                    Err(Open::Until(until))
-                }
-            }
-            _ => Ok(()),
+        let is_open = |since| acknowledged.is_none_or(|ack| ack <= since);
+        let until = stale_since + limits.hold;
+        if now < until && self.open_since.is_some_and(is_open) {
+            return Err(Open::Until(until));
         }
+        Ok(())
     }
 }
