@@ -188,10 +188,8 @@ impl Scope<'_> {
         let Some(own) = self.range.filter(|_| is_alone) else {
             return true;
         };
-        let mut holding = section
-            .ranges
-            .iter()
-            .filter(|range| range.contains(address));
+        let ranges = section.ranges.iter();
+        let mut holding = ranges.filter(|range| range.contains(address));
         let first = holding.next();
         first.is_none_or(|first| *first == own || holding.any(|range| *range == own))
     }

@@ -40,9 +40,8 @@ pub struct Ipam {
 impl Ipam {
     /// Names of the pools for a pod, without node slices.
     pub fn pool_names(&self) -> impl Iterator<Item = String> {
-        self.ranges
-            .iter()
-            .map(|range| pool_name(self.network_name.as_deref(), None, *range))
+        let ranges = self.ranges.iter();
+        ranges.map(|range| pool_name(self.network_name.as_deref(), None, *range))
     }
 
     /// Name of the pool for a pod on `node`, whose slice is `slice`.
@@ -187,9 +186,8 @@ fn read_range(
         return Some((sloppy_range(text)?.masked(), start, end));
     };
     let (first, range) = (sloppy_address(first)?, sloppy_range(rest)?.masked());
-    let last = rest
-        .split_once('/')
-        .and_then(|(last, _)| sloppy_address(last));
+    let (last, _) = rest.split_once('/')?;
+    let last = sloppy_address(last);
     range.contains(first).then_some((range, Some(first), last))
 }
 

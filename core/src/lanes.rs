@@ -91,12 +91,9 @@ impl Lanes {
     ) -> Vec<(PoolKey, Vec<Arc<CaseKey>>)> {
         let mut ready = Vec::new();
         let is_coming = |within| next_due.is_some_and(|due| due <= now + within);
-        while let Some((at, _)) = self.wake.first()
-            && *at <= now
+        while self.next().is_some_and(|at| at <= now)
+            && let Some((_, pool)) = self.wake.pop_first()
         {
-            let Some((_, pool)) = self.wake.pop_first() else {
-                break;
-            };
             let Some(lane) = self.by_pool.get_mut(&pool) else {
                 continue;
             };

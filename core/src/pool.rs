@@ -248,13 +248,8 @@ impl ObservedPool {
 
     /// Whether a person exempted anything of it.
     pub fn has_exemptions(&self) -> bool {
-        let Exempt {
-            whole_pool,
-            keys,
-            addresses,
-            ..
-        } = &self.exempt;
-        *whole_pool || !keys.is_empty() || !addresses.is_empty()
+        let exempt = &self.exempt;
+        exempt.whole_pool || !exempt.keys.is_empty() || !exempt.addresses.is_empty()
     }
 
     /// The first word of its annotation [`KEEP_ANNOTATION`] that is neither an address nor a key, for which all of its

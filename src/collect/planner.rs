@@ -84,12 +84,8 @@ impl Context {
                 Effect::LeftToSweep(pod) => {
                     self.counters.queue_overflows.inc();
                     match pod {
-                        Some(pod) => {
-                            warn!(%pod, "too much work is open, pod is left to the sweep");
-                        }
-                        None => {
-                            warn!("too much work is open, the rest is left to the next sweep");
-                        }
+                        Some(pod) => warn!(%pod, "too much work is open, pod is left to the sweep"),
+                        None => warn!("too much work is open, the rest is left to the next sweep"),
                     }
                 }
                 Effect::TurnEnded(case) => self.report_case(&case, given_up),
@@ -112,9 +108,7 @@ impl Context {
                 let wait = self.clock.until(*until);
                 debug!(%pod, %pool, ?wait, "not free to go yet");
             }
-            Next::Retries(wait) => {
-                warn!(%pod, %pool, reason, ?wait, "will try again");
-            }
+            Next::Retries(wait) => warn!(%pod, %pool, reason, ?wait, "will try again"),
             Next::GivenUp => self.give_up(case, reason, given_up),
         }
     }

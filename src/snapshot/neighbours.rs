@@ -86,10 +86,8 @@ pub async fn notes(client: &Client, pool_namespace: Option<&str>) -> Vec<String>
     programs::<Deployment>(client, &mut notes, &mut unknown).await;
     programs::<CronJob>(client, &mut notes, &mut unknown).await;
     if !unknown.is_empty() {
-        notes.push(format!(
-            "{} cannot be read, {NOT_KNOWN}",
-            unknown.join(", ")
-        ));
+        let kinds = unknown.join(", ");
+        notes.push(format!("{kinds} cannot be read, {NOT_KNOWN}"));
     }
     if let Some(only) = pool_namespace {
         let mut elsewhere = BTreeMap::<_, usize>::new();

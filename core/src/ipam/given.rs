@@ -55,10 +55,8 @@ impl<'v> Given<'v> {
     }
 
     fn read<T>(&self, read: impl Fn(&'v Value) -> Option<T>) -> Result<Option<T>, InvalidConfig> {
-        let value = self
-            .value
-            .map(|value| read(value).ok_or_else(|| self.mismatch()));
-        value.transpose()
+        let read = |value| read(value).ok_or_else(|| self.mismatch());
+        self.value.map(read).transpose()
     }
 
     pub(super) fn text(&self) -> Result<String, InvalidConfig> {

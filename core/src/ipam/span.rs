@@ -82,9 +82,11 @@ pub fn handed_out<'s>(range: Range, spans: impl IntoIterator<Item = &'s Span>) -
         return None;
     }
     let mut parts = Vec::new();
-    let mut is_whole = true;
+    let mut spans = spans.into_iter().peekable();
+    if spans.peek().is_none() {
+        parts.push((lowest, highest));
+    }
     for span in spans {
-        is_whole = false;
         let mut next = span.first.map_or(lowest, number);
         let end = span.last.map_or(highest, number);
         let excluded = span.excluded.iter();
@@ -99,9 +101,6 @@ pub fn handed_out<'s>(range: Range, spans: impl IntoIterator<Item = &'s Span>) -
             next = next.max(to.saturating_add(1));
         }
         parts.push((next, end));
-    }
-    if is_whole {
-        parts.push((lowest, highest));
     }
     parts.sort_unstable();
     // An address that two of them hand out counts once.

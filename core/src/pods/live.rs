@@ -177,13 +177,11 @@ impl Live {
 
     /// The facts about it while it lives.
     pub fn living(&self) -> Living {
-        let completed = self
-            .terminal_since
-            .map(|since| Arc::new(self.clone().into_ended(self.terminal_watched, since)));
+        let ended = |since| self.clone().into_ended(self.terminal_watched, since);
         Living {
             uid: self.state.uid.clone(),
             running_since: self.running_since,
-            completed,
+            completed: self.terminal_since.map(ended).map(Arc::new),
             sandboxes: self.sandboxes,
         }
     }

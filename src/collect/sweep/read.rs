@@ -303,14 +303,8 @@ impl<'l> SweepRead<'l> {
         let candidates = std::mem::take(&mut self.candidates);
         let rows = candidates.iter().map(|candidate| &candidate.row);
         let others = context.evidence().pods.others(rows);
-        for candidate in candidates {
-            let Candidate {
-                place,
-                row,
-                stale,
-                known_for,
-            } = candidate;
-            let place = &mut self.places[place];
+        for it in candidates {
+            let (place, row) = (&mut self.places[it.place], it.row);
             let held = {
                 let evidence = context.evidence();
                 let scope = Scope {
@@ -328,14 +322,14 @@ impl<'l> SweepRead<'l> {
             if let Some(held) = &held {
                 context.report_in_use(key, &place.uid, &row, held);
             }
-            let verdict = held.map_or(Verdict::Stale(stale), Verdict::Held);
+            let verdict = held.map_or(Verdict::Stale(it.stale), Verdict::Held);
             if let Verdict::Stale(stale) = &verdict {
                 self.report.count_stale(stale);
                 place.suspect += usize::from(!stale.clearance.watched);
                 let key = (key.clone(), row.podref.clone());
                 self.found.entry(key).or_default();
             }
-            place.tally.count(&verdict, known_for);
+            place.tally.count(&verdict, it.known_for);
         }
     }
 
