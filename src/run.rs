@@ -128,14 +128,7 @@ impl Collector {
             gate,
             vitals,
         } = self;
-        let Vitals {
-            clock,
-            leadership,
-            evidence,
-            counters,
-            phase,
-            ..
-        } = &*vitals;
+        let leadership = &vitals.leadership;
         // No decision is relied on for what a dry run promises.
         let requests = if config.dry_run {
             read_only(requests)
@@ -145,7 +138,7 @@ impl Collector {
         // A copy tells what it freed even if it leads no more when the event is sent.
         let (events, send_events) = report::channel(
             requests.clone(),
-            counters.clone(),
+            vitals.counters.clone(),
             &config.instance,
             leadership.clone(),
             config.dry_run,
@@ -157,10 +150,10 @@ impl Collector {
         let (planner, inputs) = mpsc::channel(config.queue_capacity.max(1));
         let context = Arc::new(Context {
             freshness,
-            evidence: evidence.clone(),
+            evidence: vitals.evidence.clone(),
             history: history.clone(),
             planner,
-            clock: *clock,
+            clock: vitals.clock,
             pulse: vitals.pulse.clone(),
             closing: vitals.closing.clone(),
             stop: stop.clone(),
@@ -168,7 +161,7 @@ impl Collector {
             sweeps: vitals.sweeps.clone(),
             gate,
             events,
-            counters: counters.clone(),
+            counters: vitals.counters.clone(),
             ..Context::new(requests, config)
         });
         // The history outlives the run, and must not hold the sender of events for so long.
@@ -192,7 +185,7 @@ impl Collector {
         let (client, sink) = (watches.clone(), NodeSink::new(context.clone()));
         let informer = follow(client, sink, nodes_synced, history.clone());
         background.spawn(named("the node informer", informer));
-        let sink = NadSink::new(evidence.clone());
+        let sink = NadSink::new(vitals.evidence.clone());
         let informer = follow(watches, sink, nads_synced, history.clone());
         background.spawn(named("the definition informer", informer));
         if context.config.collect_empty_pools {
@@ -228,7 +221,7 @@ impl Collector {
         if let Some(elector) = elector {
             election.spawn(named("the election", elector.run(election_over.clone())));
         }
-        phase.send_replace(Phase::Ready);
+        vitals.phase.send_replace(Phase::Ready);
 
         let result = tokio::select! {
             // First: a stop ends the planner too, and that is no failure.
