@@ -346,7 +346,6 @@ impl<'s> Assessor<'s> {
         verdict
     }
 
-    /// The facts about a row.
     fn facts<'f>(
         &'f self,
         row: Option<&RowContent>,

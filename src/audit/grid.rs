@@ -166,7 +166,6 @@ pub struct Grid {
     pub rest: u64,
 }
 
-/// The address of this number.
 fn address(number: u128) -> IpAddr {
     IpAddr::V6(number.into()).to_canonical()
 }

@@ -113,7 +113,6 @@ async fn found(word: &str, wanted: Wanted) -> Result<BTreeSet<String>, String> {
     Ok(found)
 }
 
-/// The names of all objects of a kind.
 async fn names<K>(client: &Client) -> Result<Vec<String>, String>
 where
     K: Resource<DynamicType = ()> + Clone,

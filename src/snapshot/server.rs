@@ -110,7 +110,6 @@ fn dropped(served: &Value, kind: Kind, fields: &str) -> Option<String> {
     })
 }
 
-/// Whether a schema keeps a field.
 fn keeps(schema: &Value, field: &str) -> bool {
     let mut at = schema;
     for part in field.split('.') {

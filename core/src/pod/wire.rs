@@ -74,7 +74,6 @@ struct Annotations {
     mirror: Option<String>,
 }
 
-/// Where a pod is.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Spec {
