@@ -16,9 +16,9 @@ use serde_json::value::RawValue;
 
 pub use self::count::RowCount;
 pub use self::row::{Glance, Row, RowContent, Unreadable};
-use self::wire::{List, PoolText, head, stored};
+use self::wire::{List, Manager, PoolText, head, stored};
 use crate::{
-    address::{Offset, Range, network_of_pool},
+    address::{Offset, Range},
     breaker::ACK_ANNOTATION,
     time::Moment,
 };
@@ -147,12 +147,9 @@ impl ObservedPool {
         read_at: Moment,
         wanted: &mut dyn FnMut(&Glance<'_>) -> bool,
     ) -> Self {
-        let (range, allocations) = match pool.spec {
-            Some(spec) => (spec.range, spec.allocations),
-            None => (None, None),
-        };
-        let range = range.as_deref().and_then(Range::parse);
-        let allocations = allocations.unwrap_or_default();
+        let spec = pool.spec.unwrap_or_default();
+        let range = spec.range.as_deref().and_then(Range::parse);
+        let allocations = spec.allocations.unwrap_or_default();
         let total_rows = allocations.len();
         let key = PoolKey {
             namespace: pool.metadata.namespace.unwrap_or_default(),
@@ -175,18 +172,16 @@ impl ObservedPool {
             }
         }
         let annotations = pool.metadata.annotations.unwrap_or_default();
+        let acknowledged = annotations.get(ACK_ANNOTATION);
+        let is_applied = |it: &Manager| it.operation.as_deref() == Some(APPLY);
         let managers = pool.metadata.managers.unwrap_or_default();
         Self {
             key,
             uid: pool.metadata.uid,
             range,
             exempt: Exempt::read(&annotations),
-            acknowledged: annotations
-                .get(ACK_ANNOTATION)
-                .and_then(|text| text.parse().ok()),
-            has_applied_fields: managers
-                .iter()
-                .any(|it| it.operation.as_deref() == Some(APPLY)),
+            acknowledged: acknowledged.and_then(|text| text.parse().ok()),
+            has_applied_fields: managers.iter().any(is_applied),
             rows,
             total_rows,
             read_at,
@@ -223,11 +218,6 @@ impl ObservedPool {
     /// Whether this very row, not one like it, came with this observation.
     pub fn holds(&self, row: &Row) -> bool {
         self.rows.as_ptr_range().contains(&std::ptr::from_ref(row))
-    }
-
-    /// The network of its reservations: see [`network_of_pool`].
-    pub fn network(&self) -> Option<Option<&str>> {
-        network_of_pool(&self.key.name, self.range?)
     }
 
     /// The address that a row holds, whatever else it says.
@@ -326,7 +316,7 @@ mod tests {
             &format!(r#"{{"5":{{"podref":"d/p","id":"{ID}"}}}}"#),
         );
         assert_eq!(pool.rows()[0].content(), Err(&Unreadable::Range));
-        assert_eq!(pool.network(), None);
+        assert_eq!(pool.range, None);
     }
 
     #[rstest]

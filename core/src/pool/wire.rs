@@ -32,7 +32,7 @@ pub(super) struct Manager {
     pub(super) operation: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 pub(super) struct Spec<'a> {
     pub(super) range: Option<String>,
     #[serde(borrow)]
