@@ -140,13 +140,9 @@ impl Context {
         {
             let mut evidence = self.evidence();
             // A pool that cannot be read may overlap any.
-            let is_whole = report.pools_unreadable == 0;
-            evidence.overlaps = if is_whole {
-                overlaps
-            } else {
-                Overlaps::default()
-            };
-            if is_whole {
+            evidence.overlaps = Overlaps::default();
+            if report.pools_unreadable == 0 {
+                evidence.overlaps = overlaps;
                 let pods = &mut evidence.pods;
                 let wait = self.config.policy.wait_of(None, pods.longest_grace(), 1);
                 pods.end_sweep(begun, wait);
