@@ -169,18 +169,14 @@ impl Args {
         } else {
             "freed"
         };
-        stale.map_or_else(
-            || match it.subject {
-                Subject::Row(_) => {
-                    format!("{done} (it cannot be read; if it has a reservation, that stays)")
-                }
-                Subject::Reservation(_) => format!("{done} (it names no pod)"),
-            },
-            |stale| {
-                let (grade, cause) = (stale.clearance.grade.as_str(), stale.cause.as_str());
-                format!("{done} ({grade}, {cause})")
-            },
-        )
+        let grade = |stale: &Stale| stale.clearance.grade.as_str();
+        match (stale, &it.subject) {
+            (Some(stale), _) => format!("{done} ({}, {})", grade(stale), stale.cause.as_str()),
+            (None, Subject::Row(_)) => {
+                format!("{done} (it cannot be read; if it has a reservation, that stays)")
+            }
+            (None, Subject::Reservation(_)) => format!("{done} (it names no pod)"),
+        }
     }
 }
 

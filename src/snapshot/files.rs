@@ -249,13 +249,11 @@ fn note_empty_files(snapshot: &mut Snapshot, empty: &[PathBuf]) {
     let is_definition = |name: &&String| name.contains(&Kind::Definition.to_string());
     for name in names.iter().filter(is_definition) {
         let definition = definitions::read(name, Err("its file is empty".to_owned()));
-        snapshot
-            .definitions
-            .insert(name.as_str().into(), definition);
+        let definitions = &mut snapshot.definitions;
+        definitions.insert(name.as_str().into(), definition);
     }
-    snapshot
-        .no_proof
-        .get_or_insert("files of the input are empty".into());
+    let reason = "files of the input are empty";
+    snapshot.no_proof.get_or_insert(reason.into());
     snapshot.is_unordered = true;
     snapshot.nodes_are_partial = true;
     snapshot.notes.push(format!(

@@ -36,11 +36,8 @@ impl Others {
 
     /// The nodes on which some of them ended in a way that proves nothing by itself.
     pub fn nodes(&self) -> impl Iterator<Item = Box<str>> {
-        let ends = self
-            .0
-            .values()
-            .flatten()
-            .filter_map(|other| other.end.as_ref());
+        let others = self.0.values().flatten();
+        let ends = others.filter_map(|other| other.end.as_ref());
         let ends = ends.filter(|end| !end.settled || end.last.mirror);
         ends.filter_map(|end| end.last.node.clone())
     }
