@@ -84,8 +84,12 @@ impl Context {
                 Effect::LeftToSweep(pod) => {
                     self.counters.queue_overflows.inc();
                     match pod {
-                        Some(pod) => warn!(%pod, "too much work is open, pod is left to the sweep"),
-                        None => warn!("too much work is open, the rest is left to the next sweep"),
+                        Some(pod) => {
+                            warn!(%pod, "too much work is open, pod is left to the sweep");
+                        }
+                        None => {
+                            warn!("too much work is open, the rest is left to the next sweep");
+                        }
                     }
                 }
                 Effect::TurnEnded(case) => self.report_case(&case, given_up),

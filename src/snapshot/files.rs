@@ -183,8 +183,8 @@ impl Reader {
         let note = |kind: &Kind| Some(format!("the input has no {kind}: {}", kind.without()?));
         snapshot.notes.extend(missing.iter().filter_map(note));
         if snapshot.kinds.contains(&Kind::Node) {
-            let nodes = snapshot.pods.iter().filter_map(|pod| pod.node.as_deref());
-            let mut unknown = nodes.filter(|node| !snapshot.nodes.contains_key(*node));
+            let used = snapshot.pods.iter().filter_map(|pod| pod.node.as_deref());
+            let mut unknown = used.filter(|node| !snapshot.nodes.contains_key(*node));
             if let Some(node) = unknown.next() {
                 snapshot.nodes_are_partial = true;
                 snapshot.notes.push(format!(
