@@ -75,7 +75,8 @@ impl History {
         if let Heard::Back(from, to) = heard {
             let note = format!(
                 "the API server's data went back in time, from version {from} to {to}, as when etcd is restored \
-                 from a backup: all that was known of pods and nodes is forgotten, as after a restart"
+                 from a backup: all that was known of pods and nodes is forgotten, as after a restart. Restart all \
+                 kubelets, too: they may not hear which pods are gone"
             );
             warn!("{note}");
             if let Some(act) = self.on_back.get() {

@@ -61,7 +61,7 @@ async fn a_good_end_that_was_undone_frees_nothing(#[case] lives: u64) {
     assert_eq!(bench.counted("history_went_back"), 1);
     let told = bench.events("Namespace");
     assert_eq!(told.len(), 1, "{told:?}");
-    says(&told[0], &["HistoryWentBack"]);
+    says(&told[0], &["HistoryWentBack", "Restart all kubelets"]);
 }
 
 /// The watch is told nothing for as long as the versions are those of the past, and no error: so all is listed anew at

@@ -184,6 +184,10 @@ impl<'t> Turn<'t> {
             let others = self.others(&observed, &due);
             let read = self.read_nodes(Some(self.key), &known, &others).await;
             read.map_err(|error| self.failure(Access::Read, "read a node", &error))?;
+            // A proof from the time before is worth nothing.
+            if self.context.history.epoch() != self.epoch {
+                return Err(Outcome::postponed(Duration::ZERO));
+            }
             let mut releases = self.judge(&proof, &due);
             let more = releases.len() > self.limit;
             releases.truncate(self.limit);
@@ -201,10 +205,6 @@ impl<'t> Turn<'t> {
             }
             if let Some(until) = self.context.gate.backs_off_until(&self.right()) {
                 return Err(Outcome::not_before(until));
-            }
-            // A proof from the time before is worth nothing.
-            if self.context.history.epoch() != self.epoch {
-                return Err(Outcome::postponed(Duration::ZERO));
             }
             let patch = FreePatch::new(&proof, releases);
             let context = self.context;
