@@ -53,13 +53,8 @@ impl Assessor<'_> {
             (Verdict::Unknown(Unknown::Unreadable(Unreadable::IpamClaim(_))), _) => {
                 Finding::new(Problem::IpamClaimGone, self.gone_claim(&it.verdict)?)
             }
-            (Verdict::Unknown(reason @ Unknown::Unreadable(why)), _) => {
-                let mut finding = Finding::new(Problem::Unreadable, reason.to_string());
-                finding.command = match why {
-                    Unreadable::ResourceClaim(_) => Some(words::FREE_OF_CLAIMS.to_owned()),
-                    _ => it.address.filter(|_| it.names_no_pod()).map(words::force),
-                };
-                finding
+            (Verdict::Unknown(reason @ Unknown::Unreadable(_)), _) => {
+                Finding::new(Problem::Unreadable, reason.to_string())
             }
             (Verdict::Unknown(reason), _) => Finding::new(Problem::Unknown, reason.to_string()),
             (Verdict::Stale(stale), _) => of_stale(it, stale),
@@ -73,15 +68,14 @@ impl Assessor<'_> {
             let forbidden = &self.snapshot.claims_forbidden;
             let is_forbidden = forbidden.contains(&*reserved.namespace);
             let and = if is_forbidden && it.address.is_some() {
-                // It would run into the same refusal.
-                if finding.problem == Problem::ReservationOrphaned {
-                    finding.command = None;
-                }
                 "; the API server refuses that ipgc claims it: see the event IPReservationClaimsForbidden"
             } else {
                 ""
             };
             finding.detail = format!("a reservation without a row; {}{and}", finding.detail);
+            if it.names_no_pod() {
+                finding.command = it.address.map(words::force);
+            }
         }
         self.describe(&mut finding, it);
         if let Verdict::Held(Held::InUse(pod) | Held::OthersSandbox(pod)) = &it.verdict {
@@ -224,8 +218,6 @@ fn of_stale(it: &Judged<'_>, stale: &Stale) -> Finding {
     {
         finding.detail += "; sooner by the command, once you know that they run no sandboxes";
         finding.command = Some(command);
-    } else if wait.is_timed() {
-        finding.command = finding.wait_seconds.map(words::free_after);
     }
     finding
 }

@@ -46,7 +46,11 @@ pub fn write_pools(report: &Report, style: Style, writer: &mut impl io::Write) -
     });
     let usages: Vec<_> = usages.collect();
     let mut rows = vec![chosen(COLUMNS.map(str::to_owned), style)];
-    rows.extend(usages.iter().map(|usage| cells(usage, style)));
+    let is_alone = |it: &PoolUsage| {
+        let alike = report.pools.iter().filter(|pool| pool.range == it.range);
+        alike.count() < 2
+    };
+    rows.extend(usages.iter().map(|it| cells(it, is_alone(it), style)));
     let mut widths = Vec::new();
     write_rows(rows.iter().cloned(), &mut widths, GAP, &mut io::sink())?;
     let before: usize = widths.iter().map(|width| width + GAP).sum();
@@ -71,7 +75,8 @@ fn chosen(all: [String; COLUMNS.len()], style: Style) -> Vec<String> {
     chosen.map(|(_, cell)| cell).collect()
 }
 
-fn cells(pool: &PoolUsage, style: Style) -> Vec<String> {
+/// The range of a pool names it, if it is alone with it.
+fn cells(pool: &PoolUsage, is_alone: bool, style: Style) -> Vec<String> {
     let name = format!("{}/{}", pool.namespace, pool.name);
     let number = |count: u64| match count {
         // A range of IPv6 has more addresses than anybody counts.
@@ -82,7 +87,10 @@ fn cells(pool: &PoolUsage, style: Style) -> Vec<String> {
     let [live, held, dead, unknown] = counts.map(|(_, count)| Some(count.to_string()));
     let all = [
         Some(name.clone()),
-        pool.range.clone().or(Some(name)),
+        pool.range
+            .clone()
+            .filter(|_| style.wide || is_alone)
+            .or((!style.wide).then_some(name)),
         few(&pool.definitions, style),
         pool.size.map(number),
         live,

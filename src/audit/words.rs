@@ -111,17 +111,6 @@ pub fn delete_pod(podref: &PodRef, by_force: bool) -> Option<String> {
         .then(|| format!("kubectl -n {namespace} delete pod {name}{force}"))
 }
 
-/// What frees all that may go within so many seconds, of which it waits for ten minutes by itself.
-pub fn free_after(seconds: u64) -> String {
-    match seconds {
-        0..=600 => "ipgc run --once".to_owned(),
-        _ => format!("ipgc run --once --wait {seconds}s"),
-    }
-}
-
-/// What also frees what is of ResourceClaims that are gone.
-pub const FREE_OF_CLAIMS: &str = "ipgc run --once --resource-claims";
-
 /// The removal of whatever holds an address, once a person has typed it.
 pub fn force(address: IpAddr) -> String {
     format!("ipgc release --force {address}")

@@ -54,7 +54,8 @@ pub fn read_objects(mut source: impl Read, each: &mut Each<'_>) -> Result<bool, 
     let mut begin = Vec::with_capacity(SMALL);
     let read = source.by_ref().take(CHUNK as u64).read_to_end(&mut begin);
     let is_all = read.map_err(|error| unreadable(&error))? < CHUNK;
-    let text = begin.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&begin);
+    let text = begin.trim_ascii_start();
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     let first = text.trim_ascii_start().first();
     let is_json = first.is_none_or(|first| *first == b'{');
     if !is_json && let Some(reason) = no_text(text) {

@@ -209,8 +209,12 @@ impl<R: Read> Chars<R> {
             _ => bytes.len(),
         };
         self.rest = bytes.split_off(end);
-        let wrong = |error| io::Error::other(format!("line {}: {error}", self.lines));
-        let text = str::from_utf8(&bytes).map_err(wrong)?;
+        let Ok(text) = str::from_utf8(&bytes) else {
+            return Err(io::Error::other(format!(
+                "line {} is not UTF-8",
+                self.lines
+            )));
+        };
         self.lines += text.matches('\n').count();
         self.read = text.chars().collect::<Vec<_>>().into_iter();
         Ok(())

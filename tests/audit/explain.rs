@@ -243,7 +243,7 @@ fn an_address_that_nothing_holds_is_told_as_such() {
     let explanation = ask(&outage(), "10.0.0.77").unwrap();
     assert_eq!(
         explanation.notes.last().unwrap(),
-        "nothing holds it in pool default/10.0.0.0-24 (10.0.0.0/24): no row, no reservation and no pod has it"
+        "no row has it in pool default/10.0.0.0-24 (10.0.0.0/24), and nothing else that was read"
     );
 }
 
@@ -288,7 +288,7 @@ fn what_is_not_in_the_input_is_not_known() {
         assert_ends(&of(missing, "10.9.0.77").unwrap_err(), &lacks);
         let free = of(missing, "10.0.0.77").unwrap();
         let note = free.notes.last().unwrap();
-        assert_begins(note, "nothing holds it in pool default/10.0.0.0-24 ");
+        assert_begins(note, "no row has it in pool default/10.0.0.0-24 ");
         assert_ends(note, &lacks);
     }
     assert_says(

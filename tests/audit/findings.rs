@@ -16,7 +16,6 @@ async fn a_row_without_a_pod_is_stale_with_its_wait_and_all_that_identifies_it()
     assert_eq!(finding.cause.as_deref(), Some("deleted"));
     // 120 s + 30 s + 60 s for its one row.
     assert_eq!(finding.wait_seconds, Some(210));
-    assert_eq!(finding.command.as_deref(), Some("ipgc run --once"));
     assert_eq!(
         finding.detail,
         "its pod is gone; goes 3m30s after a collector has begun"
@@ -155,18 +154,6 @@ async fn what_a_pod_that_lives_has_left_behind_is_told_apart() {
     assert_eq!(finding.address.as_deref(), Some("10.0.0.2"));
     assert_eq!(finding.cause.as_deref(), Some("leftover"));
     assert_eq!(finding.wait_seconds, Some(600));
-    assert_eq!(finding.command.as_deref(), Some("ipgc run --once"));
-}
-
-/// `ipgc run --once` waits for ten minutes by itself.
-#[tokio::test]
-async fn a_longer_wait_stands_in_the_command() {
-    let server = shop();
-    let slow = fixtures::pod(NS, "slow").node("n1").running();
-    server.put(slow.with(|pod| pod["spec"]["terminationGracePeriodSeconds"] = 600.into()));
-    let command = only(&report(&server).await).command.clone();
-    // 120 s + 600 s + 60 s.
-    assert_eq!(command.as_deref(), Some("ipgc run --once --wait 780s"));
 }
 
 #[tokio::test]
@@ -179,39 +166,21 @@ async fn rows_and_objects_that_cannot_be_read_are_told() {
         rows["x"] = fixtures::row(&fixtures::sandbox(4), "default/web-1", "net1");
     });
     let report = report(&server).await;
-    assert_eq!(kinds_of(&report), [Problem::Unreadable; 3]);
     let findings = report.findings.iter();
-    let found = findings.map(|it| (it.command.as_deref(), &*it.detail));
+    let found: Vec<_> = findings.map(|it| (it.problem, &*it.detail)).collect();
     assert_eq!(
-        found.collect::<Vec<_>>(),
+        found,
         [
-            (None, "the key is not an offset"),
-            (None, "its id is not 64 hex digits"),
+            (Problem::Unreadable, "the key is not an offset"),
+            (Problem::Unreadable, "its id is not 64 hex digits"),
             (
-                None,
+                Problem::Unreadable,
                 "it names no pod: its podref is missing, or not exactly namespace/name"
             ),
         ]
     );
     let split = report.totals.split;
     assert_eq!((split.unknown, split.live), (3, 1));
-}
-
-/// As DRANET writes it: nobody looked for the ResourceClaim, so no force is advised.
-#[tokio::test]
-async fn a_row_of_a_resource_claim_has_the_command_that_looks_for_it() {
-    let server = live_one();
-    server.edit("ippools", NS, POOL, |pool| {
-        let uid = "0b4d9d3c-8a31-4b2b-9a52-3f0e2d6c1a11";
-        let row = fixtures::row(uid, "default/pod-whereabouts", "net1");
-        pool["spec"]["allocations"]["5"] = row;
-    });
-    let report = report(&server).await;
-    assert_eq!(problems(&report), ["unreadable 10.0.0.5"]);
-    assert_eq!(
-        only(&report).command.as_deref(),
-        Some("ipgc run --once --resource-claims")
-    );
 }
 
 /// Most rows need no other evidence, since their pods report them.

@@ -27,6 +27,18 @@ RANGE        NETWORK      SIZE  FREE  OLDEST  WAITS  USE
     );
 }
 
+/// Its range would not tell which of them a line is of.
+#[test]
+fn a_pool_whose_range_another_has_is_shown_by_its_name() {
+    let server = shop();
+    server.put(fixtures::pool("other", RANGE));
+    server.put(fixtures::pool(NS, "10.1.0.0/24"));
+    let (_, stdout, _) = asked(&dump(&server), &["pools"]);
+    for name in ["default/10.0.0.0-24 ", "other/10.0.0.0-24 ", "10.1.0.0/24 "] {
+        assert!(stdout.contains(&format!("\n{name}")), "{stdout}");
+    }
+}
+
 /// The bar has what the names leave of a line, and ten cells at least.
 #[rstest]
 #[case::usual(80, 80)]

@@ -89,11 +89,8 @@ async fn a_pool_that_no_definition_leads_to_may_be_removed_once_it_is_empty() {
         kinds_of(&report),
         [Problem::Stale, Problem::PoolWithoutDefinition]
     );
-    let commands = report.findings.iter().map(|it| it.command.as_deref());
-    assert_eq!(
-        commands.collect::<Vec<_>>(),
-        [Some("ipgc run --once"), None]
-    );
+    let mut findings = report.findings.iter();
+    assert!(findings.all(|finding| finding.command.is_none()));
 }
 
 #[tokio::test]

@@ -85,6 +85,7 @@ fn forms_of_a_dump_come_to_the_same() {
     let yamls: Vec<_> = apart.iter().map(as_yaml).collect();
     for text in [
         format!("\u{feff}{JSON}"),
+        format!(" \u{feff}\n{JSON}"),
         format!("\u{feff}{YAML}"),
         format!("\u{feff}{}", apart.join("\n\u{feff}")),
         apart.join("\n---\n"),
@@ -137,7 +138,7 @@ fn yaml_that_is_no_dump_is_one_clear_line(#[case] text: &str, #[case] says: &str
 fn yaml_that_is_not_utf_8_names_the_line() {
     assert_says(
         &File::new(b"a: b\nc: \xff\n").read().unwrap_err(),
-        "cannot be read: line 2: invalid utf-8",
+        "cannot be read: line 2 is not UTF-8",
     );
 }
 

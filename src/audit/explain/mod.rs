@@ -171,7 +171,7 @@ impl Assessor<'_> {
             for place in &self.index.pools {
                 if let Some(range) = place.pool.range.filter(|range| range.contains(address)) {
                     explanation.notes.push(self.nothing(format!(
-                        "nothing holds it in pool {} ({range}): no row, no reservation and no pod has it",
+                        "no row has it in pool {} ({range}), and nothing else that was read",
                         place.pool.key()
                     )));
                 }
