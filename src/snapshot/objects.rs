@@ -2,10 +2,14 @@
 //!
 //! A text is a list, as kubectl or the API server writes it, a single object, or several of these one after the other.
 //! A megabyte is in memory at a time, or one object where that is larger: `serde_json` finds where a value ends, and more
-//! is read where the text breaks off within it. A text that does not begin with `{` is YAML.
+//! is read where the text breaks off within it. A text that does not begin with `{` is YAML,
+//! which is read whole.
 //! This module knows no kind of objects, and no text makes it panic.
 
-use std::{fmt, io::Read};
+use std::{
+    fmt,
+    io::{self, Read},
+};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use serde::{
@@ -14,7 +18,7 @@ use serde::{
 };
 use serde_json::Deserializer;
 
-use super::yaml::{Yaml, cut_off, syntax, unreadable};
+use super::yaml::{Yaml, cut_off, syntax};
 
 /// Some programs of Windows begin each text with it.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -53,23 +57,31 @@ pub fn read_objects(mut source: impl Read, each: &mut Each<'_>) -> Result<bool, 
     // Most files of a must-gather are small: without this each takes nine reads.
     let mut begin = Vec::with_capacity(SMALL);
     let read = source.by_ref().take(CHUNK as u64).read_to_end(&mut begin);
-    let is_all = read.map_err(|error| unreadable(&error))? < CHUNK;
+    read.map_err(unreadable)?;
     let text = begin.trim_ascii_start();
     let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     let first = text.trim_ascii_start().first();
-    let is_json = first.is_none_or(|first| *first == b'{');
-    if !is_json && let Some(reason) = no_text(text) {
-        return Err(reason);
-    }
-    let mut text = Text::new(if is_json {
+    let mut text = Text::new(if first.is_none_or(|first| *first == b'{') {
         Form::Json(Box::new(begin.chain(source)))
+    } else if let Some(reason) = no_text(text) {
+        return Err(reason);
     } else {
-        Form::Yaml(Box::new(Yaml::new(&begin, is_all, source)))
+        source.read_to_end(&mut begin).map_err(unreadable)?;
+        let text = str::from_utf8(&begin).map_err(|error| {
+            let lines = begin[..error.valid_up_to()].split(|byte| *byte == b'\n');
+            syntax("yaml", &format!("line {}", lines.count()), error)
+        })?;
+        Form::Yaml(Box::new(Yaml::new(text)))
     });
     while text.next_document()? {
         text.document(each)?;
     }
     Ok(text.documents > 0)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn unreadable(error: io::Error) -> String {
+    format!("cannot be read: {error}")
 }
 
 /// What a text is read as.
@@ -180,7 +192,7 @@ impl<'s> Text<'s> {
         let read = match &mut self.form {
             Form::Json(source) => {
                 let read = source.take(wanted as u64).read_to_end(&mut self.bytes);
-                read.map_err(|error| unreadable(&error))?
+                read.map_err(unreadable)?
             }
             Form::Yaml(yaml) => yaml.read(wanted, &mut self.bytes)?,
         };

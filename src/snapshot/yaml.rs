@@ -1,25 +1,17 @@
 //! YAML, as kubectl writes it, made JSON: one reader of objects then reads both.
 //!
-//! A text is made JSON part by part, so that of a long list only a part is in memory. kubectl quotes each text that YAML
-//! could take for something else, so a plain scalar is `null`, a truth value or a number only where it is one in JSON too;
+//! A text is in memory as a whole, unlike JSON, and made JSON part by part. kubectl quotes each text that YAML could take
+//! for something else, so a plain scalar is `null`, a truth value or a number only where it is one in JSON too;
 //! any other is a text. Aliases, tags and keys that stand twice are errors: kubectl writes none.
 
-use std::{
-    borrow::Cow,
-    fmt,
-    io::{self, Read},
-    iter, mem, vec,
-};
+use std::{borrow::Cow, fmt};
 
-use granit_parser::{ErrorKind, Event, InputIoError, Parser, ScalarStyle, ScanError, Span};
+use granit_parser::{Event, Parser, ScalarStyle, StrInput};
 use serde_json::Number;
-
-/// So many bytes of YAML are read at a time.
-const CHUNK: u64 = 1 << 18;
 
 /// A text of YAML that is read as JSON.
 pub(super) struct Yaml<'s> {
-    events: Box<dyn Iterator<Item = Result<(Event<'s>, Span), ScanError>> + 's>,
+    events: Parser<'s, StrInput<'s>>,
     /// The JSON that is not given yet.
     json: Vec<u8>,
     /// The length of the JSON before it.
@@ -40,22 +32,9 @@ enum Open {
 }
 
 impl<'s> Yaml<'s> {
-    /// A text that begins so; what follows is read from the source, if there is more.
-    pub fn new(begin: &'s [u8], is_all: bool, source: impl Read + 's) -> Self {
+    pub fn new(text: &'s str) -> Self {
         Self {
-            events: match str::from_utf8(begin) {
-                // A third faster, and most files are small.
-                Ok(text) if is_all => Box::new(Parser::new_from_str(text)),
-                _ => {
-                    let mut parser = Parser::new_from_fallible_iter(Chars {
-                        source: begin.chain(source),
-                        read: Vec::new().into_iter(),
-                        rest: Vec::new(),
-                        lines: 1,
-                    });
-                    Box::new(iter::from_fn(move || parser.next()))
-                }
-            },
+            events: Parser::new_from_str(text),
             json: Vec::new(),
             given: 0,
             lines: Vec::new(),
@@ -72,11 +51,7 @@ impl<'s> Yaml<'s> {
         while self.json.len() < wanted
             && let Some(event) = self.events.next()
         {
-            let (event, span) = event.map_err(|error| {
-                let line = error.marker().line();
-                let of_source = error.try_into_input_io_error();
-                of_source.map_or_else(|it| wrong(line, it.info()), |it| unreadable(&it))
-            })?;
+            let (event, span) = event.map_err(|it| wrong(it.marker().line(), it.info()))?;
             self.take(event, span.start.line())?;
         }
         let read = self.json.len();
@@ -191,50 +166,6 @@ impl<'s> Yaml<'s> {
     }
 }
 
-/// The characters of a source.
-struct Chars<R> {
-    source: R,
-    read: vec::IntoIter<char>,
-    /// What is no text behind them, or no whole character yet.
-    rest: Vec<u8>,
-    lines: usize,
-}
-
-impl<R: Read> Chars<R> {
-    fn more(&mut self) -> io::Result<()> {
-        let mut bytes = mem::take(&mut self.rest);
-        self.source.by_ref().take(CHUNK).read_to_end(&mut bytes)?;
-        let end = match str::from_utf8(&bytes) {
-            Err(error) if error.valid_up_to() > 0 => error.valid_up_to(),
-            _ => bytes.len(),
-        };
-        self.rest = bytes.split_off(end);
-        let Ok(text) = str::from_utf8(&bytes) else {
-            return Err(io::Error::other(format!(
-                "line {} is not UTF-8",
-                self.lines
-            )));
-        };
-        self.lines += text.matches('\n').count();
-        self.read = text.chars().collect::<Vec<_>>().into_iter();
-        Ok(())
-    }
-}
-
-impl<R: Read> Iterator for Chars<R> {
-    type Item = Result<char, ErrorKind>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.read.len() == 0
-            && let Err(error) = self.more()
-        {
-            let error = InputIoError::from_message(error.to_string());
-            return Some(Err(ErrorKind::InputIo { error }));
-        }
-        self.read.next().map(Ok)
-    }
-}
-
 fn is_number(text: &str) -> bool {
     // Most texts are none, and an error of the parser is not for free.
     text.starts_with(|first: char| first == '-' || first.is_ascii_digit())
@@ -260,11 +191,6 @@ pub(super) fn cut_off(place: &str) -> String {
 /// The error of a text that has something else than objects. It names the place.
 pub(super) fn syntax(form: &str, place: &str, reason: impl fmt::Display) -> String {
     format!("is not what kubectl get -o {form} writes, at {place}: {reason}")
-}
-
-/// The error of a text whose source ends otherwise than at its end.
-pub(super) fn unreadable(error: &impl fmt::Display) -> String {
-    format!("cannot be read: {error}")
 }
 
 fn wrong(line: usize, reason: impl fmt::Display) -> String {

@@ -33,7 +33,7 @@ fn what_kubectl_writes_as_yaml_is_read_as_what_it_writes_as_json() {
     assert_eq!(problems(&report), ["stale 10.0.0.2", "stale 10.0.0.8"]);
 }
 
-/// It is read part by part, and parts end within a character of two bytes.
+/// It is made JSON part by part.
 #[rstest]
 #[case::as_it_is("", None)]
 #[case::with_an_object_that_cannot_be_read(
@@ -138,7 +138,7 @@ fn yaml_that_is_no_dump_is_one_clear_line(#[case] text: &str, #[case] says: &str
 fn yaml_that_is_not_utf_8_names_the_line() {
     assert_says(
         &File::new(b"a: b\nc: \xff\n").read().unwrap_err(),
-        "cannot be read: line 2 is not UTF-8",
+        "at line 2: invalid utf-8",
     );
 }
 
