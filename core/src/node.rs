@@ -375,11 +375,6 @@ impl Node {
         });
     }
 
-    /// Whether it blocks at all: not while it is fenced.
-    fn is_suspect(&self) -> bool {
-        self.suspect.is_some() && !self.is_fenced()
-    }
-
     fn is_fenced(&self) -> bool {
         self.state.as_ref().is_some_and(NodeState::is_fenced)
     }
@@ -406,7 +401,8 @@ impl Node {
     /// confirmed.
     fn is_unconfirmed(&self, wait: Duration, now: Moment) -> bool {
         let confirmed = self.suspect.map(|suspect| suspect.confirmed);
-        confirmed.is_some_and(|it| it < wait) && self.blocks(wait, now).is_none()
+        confirmed.is_some_and(|it| it < wait || self.is_fenced())
+            && self.blocks(wait, false, now).is_none()
     }
 
     /// Counts the present stretch of work or of absence, which ends.
@@ -428,14 +424,20 @@ impl Node {
         suspect.longest.max(present)
     }
 
-    /// Until when it blocks, if it does: a moment, or until something happens there.
+    /// Until when it blocks, if it does: a moment, or until something happens there. Where it is `endless`, a kubelet that
+    /// is at work proves nothing.
     #[expect(
         clippy::option_option,
         reason = "whether it blocks, and whether there is a moment until which"
     )]
-    fn blocks(&self, wait: Duration, now: Moment) -> Option<Option<Moment>> {
-        let suspect = self.suspect?;
-        if self.is_fenced() || self.longest(suspect, now) >= wait {
+    fn blocks(&self, wait: Duration, endless: bool, now: Moment) -> Option<Option<Moment>> {
+        let suspect = self.suspect.filter(|_| !self.is_fenced())?;
+        if endless {
+            let gone = self.state.is_none();
+            let until = gone.then(|| self.since.max(suspect.since) + wait);
+            return until.is_none_or(|until| until > now).then_some(until);
+        }
+        if self.longest(suspect, now) >= wait {
             return None;
         }
         Some(match (&self.state, self.alive(now)) {

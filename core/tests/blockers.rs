@@ -178,6 +178,31 @@ fn a_node_does_not_block_as_long_as_it_is_fenced() {
     assert_eq!(blockers(&nodes, 150), by(&["a"]));
 }
 
+/// It was at work for W, and proves as little by being gone.
+#[test]
+fn where_work_proves_nothing_a_node_that_goes_blocks_for_w() {
+    let mut nodes = suspected(&["a"], 0);
+    nodes.apply("a", node_state(), at(0));
+    beat(&mut nodes, "a", 0, 400);
+    let suspects = |nodes: &Nodes, now| nodes.suspects(None, secs(W), at(now));
+    assert_eq!(suspects(&nodes, 400), by(&["a"]));
+    nodes.remove("a", at(400));
+    assert_eq!(suspects(&nodes, 400), until(400 + W));
+    assert_eq!(suspects(&nodes, 400 + W), None);
+}
+
+/// The rows for which its work proves nothing go by the fence alone.
+#[test]
+fn a_fence_is_read_also_where_the_node_was_at_work_for_w() {
+    let mut nodes = suspected(&["a"], 0);
+    nodes.apply("a", node_state(), at(0));
+    beat(&mut nodes, "a", 0, 400);
+    nodes.apply("a", not_ready(), at(401));
+    assert_eq!(nodes.unconfirmed(None, secs(W), at(402)).count(), 0);
+    nodes.apply("a", fenced(), at(402));
+    assert_eq!(nodes.unconfirmed(None, secs(W), at(402)).count(), 1);
+}
+
 #[test]
 fn an_absence_of_w_ends_a_block_even_if_the_node_returns() {
     let mut nodes = suspected(&["a"], 0);

@@ -302,11 +302,7 @@ impl Nodes {
         let mut until = None;
         let mut by: Vec<Box<str>> = Vec::new();
         for (name, node) in nodes {
-            if endless && node.state.is_some() && node.is_suspect() {
-                by.push(name.clone());
-                continue;
-            }
-            match node.blocks(wait, now) {
+            match node.blocks(wait, endless, now) {
                 Some(Some(moment)) => until = until.max(Some(moment)),
                 Some(None) => by.push(name.clone()),
                 None => {}
@@ -329,7 +325,7 @@ impl Nodes {
         self.memo.drop_answers();
         self.by_name.retain(|_, node| {
             let recent = now.since(node.since) < keep;
-            node.state.is_some() || recent || node.blocks(keep, now).is_some()
+            node.state.is_some() || recent || node.blocks(keep, false, now).is_some()
         });
     }
 

@@ -189,6 +189,9 @@ impl<'t> Turn<'t> {
                 return Err(Outcome::postponed(Duration::ZERO));
             }
             let mut releases = self.judge(&proof, &due);
+            if self.context.history.epoch() != self.epoch {
+                return Err(Outcome::postponed(Duration::ZERO));
+            }
             let more = releases.len() > self.limit;
             releases.truncate(self.limit);
             if releases.is_empty() {
