@@ -59,8 +59,8 @@ const accessible = async (page, which) => {
 
 const browser = await chromium.launch({ executablePath: program, args: ["--no-sandbox"] });
 
-// All that is checked of one cluster.
-const cluster = async (folder, list) => {
+// All that is checked of one cluster; of one that is not opened, the size of its page alone.
+const cluster = async (folder, list, opens = true) => {
   mkdirSync(folder, { recursive: true });
   const [input, file] = [`${folder}/it's ${COMMAND}.json`, `${folder}/page.html`];
   writeFileSync(input, JSON.stringify(list));
@@ -73,8 +73,10 @@ const cluster = async (folder, list) => {
   const report = JSON.parse(readFileSync(`${folder}/report.json`, "utf8"));
   const size = statSync(file).size;
   check(size <= 20_000_000, `the page has ${size} bytes`);
-  // Of several openings, each with a grid, the quickest counts: at the others the machine may be busy with something else.
-  const times = [];
+  if (!opens) return;
+  // Of several openings, and of a grid in each, the quickest counts: at the others the machine may be busy with something
+  // else.
+  const [times, grids] = [[], []];
   // The fullest pool that has live rows.
   const at = report.pools.findIndex((it) => it.live > 0);
   const of = report.pools[at];
@@ -91,9 +93,10 @@ const cluster = async (folder, list) => {
     await page.goto(pathToFileURL(file).href);
     const pool = page.locator(`#pool-${at}`);
     if (options.javaScriptEnabled === false) return [page, pool];
+    times.push(Date.now() - begun);
     await pool.locator("summary").click();
     await pool.locator(".cells button").last().waitFor();
-    times.push(Date.now() - begun);
+    grids.push(Date.now() - begun - times.at(-1));
     return [page, pool];
   };
 
@@ -253,11 +256,12 @@ const cluster = async (folder, list) => {
   await plain.screenshot({ path: `${folder}/plain.png` });
   if (is_few) await open_all(plain);
   const opened = await sheets(`${folder}/opened.pdf`);
-  check(is_few ? closed === opened : closed < opened, `${closed} sheets of paper, and ${opened} of what is open`);
-  for (let more = 0; more < 5 && Math.min(...times) > 2_000; more++) await open({});
-  const took = Math.min(...times);
-  check(took <= 2_000, `it took ${took} ms to open`);
-  console.log(`${report.pools.length} pools, ${report.totals.rows} rows: ${size} bytes, opened in ${took} ms`);
+  check(is_few ? closed === opened : closed <= opened, `${closed} sheets of paper, and ${opened} of what is open`);
+  const slowest = () => Math.max(Math.min(...times), Math.min(...grids));
+  for (let more = 0; more < 5 && slowest() > 2_000; more++) await open({});
+  const took = `opened in ${Math.min(...times)} ms, a grid in ${Math.min(...grids)} ms`;
+  check(slowest() <= 2_000, took);
+  console.log(`${report.pools.length} pools, ${report.totals.rows} rows: ${size} bytes, ${took}`);
   for (const context of browser.contexts()) await context.close();
 };
 
@@ -267,7 +271,8 @@ rmSync(`${root}/ipgc`, { force: true });
 symlinkSync(ipgc, `${root}/ipgc`);
 await cluster(`${root}/few`, dump(6, 8, 0.8));
 await cluster(`${root}/large`, dump(1, 16, 0.5));
-await cluster(`${root}/many`, dump(1000, 12, 0.05));
+await cluster(`${root}/many`, dump(1000, 8, 1));
+await cluster(`${root}/wide`, dump(1000, 12, 0.05), false);
 await browser.close();
 wrong.forEach((it) => console.log(it));
 console.log(`${wrong.length} things wrong`);
