@@ -123,8 +123,8 @@ pub struct Known {
     pub living: Option<Living>,
     /// Whether some of its rows in the pool are of ResourceClaims.
     pub has_resource_claims: bool,
-    /// Whether a node decides about some of its rows, whatever its settled end proves.
-    pub needs_node: bool,
+    /// Whether some of its rows go for more than a settled end, so that nodes decide about them.
+    pub rests_on_nodes: bool,
     /// All its rows, where they were looked for.
     pub siblings: Option<Arc<[RowContent]>>,
     longest_grace: Duration,
@@ -143,7 +143,7 @@ impl Known {
         let mut ended = self.ended.iter();
         let is_absent = matches!(self.presumed, Presence::Absent);
         let is_proof = !self.has_resource_claims && !self.name_may_return();
-        is_absent && is_proof && !self.needs_node && ended.all(|end| end.settled)
+        is_absent && is_proof && !self.rests_on_nodes && ended.all(|end| end.settled)
     }
 
     /// The node of its pod, if one lives.
@@ -203,7 +203,7 @@ impl Evidence {
             presumed: pods.presumed(podref.as_str()),
             living,
             has_resource_claims: false,
-            needs_node: false,
+            rests_on_nodes: false,
             siblings: None,
             longest_grace: pods.longest_grace(),
             ended,
@@ -295,7 +295,7 @@ impl Evidence {
         for (podref, known) in known.filter(|(_, known)| !known.needs_no_node()) {
             // Where the pod's own end is proof, no node is needed.
             let ends = known.ended.iter();
-            let ends = ends.filter(|end| known.needs_node || !end.settled || end.last.mirror);
+            let ends = ends.filter(|end| known.rests_on_nodes || !end.settled || end.last.mirror);
             names.extend(ends.filter_map(|end| end.last.node.clone()));
             if known.ended.is_empty() {
                 names.extend(nodes.ending(podref.name()).into_iter().map(Into::into));

@@ -156,7 +156,7 @@ impl<'t> Turn<'t> {
             };
             self.freed.extend(self.batch.confirm_missing(&observed));
             self.learn_from_rejection(&observed);
-            let (due, need_node) = self.due(&observed);
+            let (due, rest_on_nodes) = self.due(&observed);
             if self.context.closing.is_cancelled() {
                 // Rows that are still there were not removed, so no reservation of theirs is marked.
                 self.batch.give_up_attempts();
@@ -178,7 +178,7 @@ impl<'t> Turn<'t> {
             }
             let mut known = self.known(&observed);
             known.retain(|podref, known| {
-                known.needs_node = need_node.contains(podref);
+                known.rests_on_nodes = rest_on_nodes.contains(podref);
                 due.contains_key(podref)
             });
             let others = self.others(&observed, &due);
@@ -189,6 +189,7 @@ impl<'t> Turn<'t> {
                 return Err(Outcome::postponed(Duration::ZERO));
             }
             let mut releases = self.judge(&proof, &due);
+            // It may have been noticed while the rows were judged.
             if self.context.history.epoch() != self.epoch {
                 return Err(Outcome::postponed(Duration::ZERO));
             }

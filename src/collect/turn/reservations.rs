@@ -150,7 +150,7 @@ impl Turn<'_> {
             known.has_resource_claims =
                 self.context.config.resource_claims && podref.as_str() == OF_RESOURCE_CLAIMS;
             // No row tells whether its settled end is proof.
-            known.needs_node = true;
+            known.rests_on_nodes = true;
             (podref.clone(), known)
         });
         // The rows that they would belong to.

@@ -43,7 +43,7 @@ impl Turn<'_> {
         let now = self.context.clock.now();
         let known = self.known(observed);
         let mut due = Asked::new();
-        let mut need_node = HashSet::new();
+        let mut rest_on_nodes = HashSet::new();
         for row in observed.rows() {
             if self.refused.contains(row.key()) {
                 continue;
@@ -70,7 +70,7 @@ impl Turn<'_> {
                         .see(observed.uid(), row, now);
                     let grade = stale.clearance.grade;
                     if grade != Grade::Settled {
-                        need_node.insert(podref.clone());
+                        rest_on_nodes.insert(podref.clone());
                     }
                     if stale.is_free(now) {
                         let with_state = due.entry(podref.clone()).or_default();
@@ -92,7 +92,7 @@ impl Turn<'_> {
                 Verdict::Unknown(reason) => self.context.report_unknown(observed, row, &reason),
             }
         }
-        (due, need_node)
+        (due, rest_on_nodes)
     }
 
     fn held(&self, row: &Row, content: &RowContent, reason: &Held) {
