@@ -70,6 +70,8 @@ struct Arguments {
 /// When a scenario runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
+    /// Before others until it has killed ipgc, then beside them. Under fire alone.
+    First,
     /// Beside others.
     Together,
     /// Alone, since it hurts a node, ipgc or the API server.
@@ -123,7 +125,7 @@ const SCENARIOS: &[Scenario] = scenarios![
     Together Short networks::interface_plugged_into_a_running_pod,
     Together Short ends::deleted_while_it_is_set_up,
     Together Short ends::stateful_set_up_and_down,
-    Alone Short outages::silent_node_holds_until_it_is_fenced,
+    First Short outages::silent_node_holds_until_it_is_fenced,
     Alone Long outages::silent_node_holds_until_it_is_back,
     Alone Long outages::removed_node_is_waited_for,
     Alone Long outages::dead_node_is_removed,
@@ -177,16 +179,20 @@ async fn run(chosen: &[&'static Scenario], arguments: Arguments) -> Result<()> {
     };
     let stage = Arc::new(stage);
     println!("node: up after {} s", began.elapsed().as_secs());
-    let together = || chosen.iter().filter(|one| one.turn == Turn::Together);
-    let alone = || chosen.iter().filter(|one| one.turn != Turn::Together);
+    let of = |turns: &'static [Turn]| chosen.iter().filter(|one| turns.contains(&one.turn));
     let start = |one: &&'static Scenario| one_scenario(one, Arc::clone(&stage));
     let mut failures = Vec::new();
     let mut ran = 0;
     if !arguments.fire {
-        let mut running: FuturesUnordered<_> = together().map(start).collect();
-        ran += running.len();
+        let mut running: FuturesUnordered<_> = of(&[Turn::First]).map(start).collect();
+        tokio::select! {
+            () = drain(&mut running, &stage, &mut failures) => {}
+            () = stage.others_may_begin.notified() => {}
+        }
+        ran += of(&[Turn::First, Turn::Together]).count();
+        running.extend(of(&[Turn::Together]).map(start));
         drain(&mut running, &stage, &mut failures).await;
-        for one in alone() {
+        for one in of(&[Turn::Alone, Turn::Once]) {
             // A wrong free leaves an address in use twice, which harms all later scenarios.
             if failures.iter().any(|failed| failed == DETECTOR) {
                 break;
@@ -198,10 +204,10 @@ async fn run(chosen: &[&'static Scenario], arguments: Arguments) -> Result<()> {
     }
     if (arguments.fire || arguments.long) && failures.is_empty() {
         println!("node: under fire");
-        let mut running: FuturesUnordered<_> = together().map(start).collect();
+        let mut running: FuturesUnordered<_> = of(&[Turn::Together]).map(start).collect();
         ran += running.len();
         drain_under_fire(&mut running, &stage, &mut failures).await;
-        for one in alone().filter(|one| one.turn == Turn::Alone) {
+        for one in of(&[Turn::First, Turn::Alone]) {
             if !failures.is_empty() {
                 break;
             }

@@ -25,12 +25,16 @@ use crate::{
 /// Longer than W of a pod with one row by this much: a hold that is none would be over.
 const BEYOND: Duration = Duration::from_secs(40);
 
-/// A pod on the second node, deleted by force while the kubelet there is dead: its row is held for longer
+/// A pod on a node, deleted by force while the kubelet there is dead: its row is held for longer
 /// than any wait, also across a restart of ipgc, and its address answers all the time.
-async fn held(stage: &Arc<Stage>, prefix: &str, range: &str) -> Result<(Scene, IpAddr, Apart)> {
+async fn held(
+    stage: &Arc<Stage>,
+    node: &Machine,
+    prefix: &str,
+    range: &str,
+) -> Result<(Scene, IpAddr, Apart)> {
     let scene = Scene::new(stage, prefix).await?;
     let network = scene.network_apart("net-a", range).await?;
-    let node = &stage.tier.nodes()[1];
     let addresses = scene.run(&Wanted::pod("web", &["net-a"]).on(node)).await?;
     let address = addresses[0];
     node.kill_kubelet().await?;
@@ -48,6 +52,7 @@ async fn held(stage: &Arc<Stage>, prefix: &str, range: &str) -> Result<(Scene, I
         killed > 0 || stage.under_fire(),
         "no process of ipgc was found"
     );
+    stage.others_may_begin.notify_one();
     wait::holds_for(what, witnessed(1) + BEYOND, both, as_before).await?;
     // An audit says that it is held, and by what.
     let findings = scene.findings().await?;
@@ -67,8 +72,8 @@ async fn held(stage: &Arc<Stage>, prefix: &str, range: &str) -> Result<(Scene, I
 
 /// The node is powered off, and somebody says so: at once.
 pub async fn silent_node_holds_until_it_is_fenced(stage: Arc<Stage>) -> Result<()> {
-    let (scene, address, _) = held(&stage, "fenced", "10.121.0.0/24").await?;
-    let node = &stage.tier.nodes()[1];
+    let node = stage.victim();
+    let (scene, address, _) = held(&stage, node, "fenced", "10.121.0.0/24").await?;
     node.power_off().await?;
     scene.silent(address).await?;
     let taint = async |taint: &str| {
@@ -82,17 +87,17 @@ pub async fn silent_node_holds_until_it_is_fenced(stage: Arc<Stage>) -> Result<(
     assert_eq!(scene.freed().await?, [address]);
     taint("-").await?;
     node.power_on(stage.tier.plane(), stage.tier.hub()).await?;
-    recovered(&stage).await
+    recovered(&stage, node).await
 }
 
 /// The kubelet comes back, finds a sandbox without a pod, and stops it. DEL is lost; W from the return.
 pub async fn silent_node_holds_until_it_is_back(stage: Arc<Stage>) -> Result<()> {
-    let (scene, address, network) = held(&stage, "back", "10.122.0.0/24").await?;
     let node = &stage.tier.nodes()[1];
+    let (scene, address, network) = held(&stage, node, "back", "10.122.0.0/24").await?;
     network.lose()?;
     let back = Instant::now();
     node.start_kubelet().await?;
-    recovered(&stage).await?;
+    recovered(&stage, node).await?;
     scene.silent_within(address, LOST_DEL + PATIENCE).await?;
     scene.keeps_rows(("web", 1), back, witnessed(1)).await?;
     scene.ends_clean(PATIENCE * 2).await?;
@@ -102,8 +107,8 @@ pub async fn silent_node_holds_until_it_is_back(stage: Arc<Stage>) -> Result<()>
 
 /// The node is powered off and its object deleted: W after that.
 pub async fn removed_node_is_waited_for(stage: Arc<Stage>) -> Result<()> {
-    let (scene, address, _) = held(&stage, "removed", "10.123.0.0/24").await?;
     let node = &stage.tier.nodes()[1];
+    let (scene, address, _) = held(&stage, node, "removed", "10.123.0.0/24").await?;
     node.power_off().await?;
     scene.silent(address).await?;
     delete_object(&stage, node).await?;
@@ -112,7 +117,7 @@ pub async fn removed_node_is_waited_for(stage: Arc<Stage>) -> Result<()> {
     scene.ends_clean(PATIENCE * 4).await?;
     assert_eq!(scene.freed().await?, [address]);
     node.power_on(stage.tier.plane(), stage.tier.hub()).await?;
-    recovered(&stage).await
+    recovered(&stage, node).await
 }
 
 /// Kubelet and sandboxes die in one step, and the node object is deleted while its pods are still there. The
@@ -131,7 +136,7 @@ pub async fn dead_node_is_removed(stage: Arc<Stage>) -> Result<()> {
     scene.ends_clean(witnessed(1) + PATIENCE * 4).await?;
     assert_eq!(scene.freed().await?, addresses);
     node.power_on(stage.tier.plane(), stage.tier.hub()).await?;
-    recovered(&stage).await
+    recovered(&stage, node).await
 }
 
 async fn delete_object(stage: &Stage, node: &Machine) -> Result<()> {
@@ -188,8 +193,7 @@ pub async fn churn_under_fire(stage: Arc<Stage>) -> Result<()> {
 }
 
 /// Waits until all is as it was: the node is Ready and tolerated again, ipgc has its replicas.
-async fn recovered(stage: &Stage) -> Result<()> {
-    let node = &stage.tier.nodes()[1];
+async fn recovered(stage: &Stage, node: &Machine) -> Result<()> {
     node.ready(stage.tier.plane()).await?;
     let nodes: Api<Node> = Api::all(stage.cluster.client().clone());
     // The same patch as that of `kubectl uncordon`.

@@ -1,4 +1,4 @@
-//! The stage that all scenarios share: two nodes, ipgc on them, and the detector.
+//! The stage that all scenarios share: two nodes with ipgc, one for the scenario that runs first, and the detector.
 
 use std::{
     path::PathBuf,
@@ -10,12 +10,13 @@ use std::{
 use e2e::{
     Cluster, Error, Namespace, Result,
     control_plane::ADMIN,
-    node::{REGISTRY, Tier, detector::Detector},
+    node::{Machine, REGISTRY, Tier, detector::Detector},
     ours,
     process::within,
 };
 use rand::RngExt as _;
 use serde_json::Value;
+use tokio::sync::Notify;
 
 use crate::{
     release::Artifacts,
@@ -32,7 +33,7 @@ const AUDIT: Duration = Duration::from_secs(60);
 /// that needs a wait is freed before this time is over.
 const FIRE: Duration = Duration::from_secs(240);
 
-/// Two nodes, ipgc, the detector.
+/// The nodes, ipgc, the detector.
 pub struct Stage {
     // Dropped first: it looks into the nodes.
     pub detector: Detector,
@@ -42,6 +43,8 @@ pub struct Stage {
     pub tier: Tier,
     /// Of a release.
     pub artifacts: Option<Artifacts>,
+    /// Told by the scenario that runs first, once it has killed ipgc.
+    pub others_may_begin: Notify,
     program: PathBuf,
     under_fire: AtomicBool,
 }
@@ -52,7 +55,10 @@ impl Stage {
             Some(program) => std::path::absolute(program)?,
             None => ours::static_program().await?,
         };
-        let stage = Self::with(program, None).await?;
+        let stage = Self::with(program, None, 3).await?;
+        // No pod gets there that does not ask for it.
+        let taint = ["taint", "node", stage.victim().name(), "victim:NoSchedule"];
+        stage.cluster.kubectl(taint).await?;
         stage.tier.install_ipgc(Some(&stage.program)).await?;
         Ok(stage)
     }
@@ -61,12 +67,12 @@ impl Stage {
     pub async fn of_release() -> Result<Self> {
         let artifacts = Artifacts::new().await?;
         let program = artifacts.program();
-        let stage = Self::with(program, Some(artifacts)).await?;
+        let stage = Self::with(program, Some(artifacts), 2).await?;
         Ok(stage)
     }
 
-    async fn with(program: PathBuf, artifacts: Option<Artifacts>) -> Result<Self> {
-        let tier = Tier::start(2, None).await?;
+    async fn with(program: PathBuf, artifacts: Option<Artifacts>, nodes: usize) -> Result<Self> {
+        let tier = Tier::start(nodes, None).await?;
         if let Some(artifacts) = &artifacts {
             tier.hub().forward(REGISTRY, artifacts.port())?;
         }
@@ -77,9 +83,15 @@ impl Stage {
             pools: cluster.existing("kube-system"),
             cluster,
             tier,
+            others_may_begin: Notify::new(),
             program,
             under_fire: AtomicBool::new(false),
         })
+    }
+
+    /// The node that is silent while other scenarios run on the first two. ipgc does not run there.
+    pub fn victim(&self) -> &Machine {
+        &self.tier.nodes()[2]
     }
 
     /// Kills ipgc at random moments for as long as [`FIRE`], and then never returns. From now on rows may

@@ -57,6 +57,11 @@ impl Wanted {
             .iter()
             .map(|node| ("kubernetes.io/hostname", node))
             .collect::<BTreeMap<_, _>>();
+        // A pod of a node that is away is ended by the scenario, not by a taint. Only a pod that asks for the victim gets there.
+        let mut tolerated = json!({"operator": "Exists"});
+        if self.node.is_none() {
+            tolerated["effect"] = "NoExecute".into();
+        }
         json!({
             "metadata": {"annotations": annotations, "labels": {"app": self.name}},
             "spec": {
@@ -65,8 +70,7 @@ impl Wanted {
                 "enableServiceLinks": false,
                 "dnsPolicy": "Default",
                 "nodeSelector": selector,
-                // A pod of a node that is away is ended by the scenario, not by a taint.
-                "tolerations": [{"operator": "Exists"}],
+                "tolerations": [tolerated],
                 "containers": [{
                     "name": "main", "image": Machine::image(), "imagePullPolicy": "Never",
                     "args": self.args,
