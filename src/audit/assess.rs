@@ -42,7 +42,7 @@ pub struct Assessor<'s> {
     pub index: Index,
     /// The definitions, unless none were read.
     pub definitions: Option<Definitions<'s>>,
-    /// The ResourceClaims. An audit does not read them.
+    /// The ResourceClaims. An audit only names them.
     pub claims: KnownResourceClaims,
     pub policy: &'s Policy,
     pub(super) nodes: Nodes,
@@ -144,7 +144,7 @@ impl<'s> Assessor<'s> {
                 Source::Cluster => snapshot.made.parse().ok(),
                 Source::Files => snapshot.pods.iter().filter_map(|pod| pod.since).max(),
             },
-            claims: Err("ResourceClaims are not read".into()),
+            claims: Err("an audit does not judge by ResourceClaims".into()),
             snapshot,
             policy,
         }

@@ -53,8 +53,8 @@ impl Assessor<'_> {
             (Verdict::Unknown(Unknown::Unreadable(Unreadable::IpamClaim(_))), _) => {
                 Finding::new(Problem::IpamClaimGone, self.gone_claim(&it.verdict)?)
             }
-            (Verdict::Unknown(reason @ Unknown::Unreadable(_)), _) => {
-                Finding::new(Problem::Unreadable, reason.to_string())
+            (Verdict::Unknown(Unknown::Unreadable(_)), _) => {
+                Finding::new(Problem::Unreadable, self.reason_of(&it.verdict))
             }
             (Verdict::Unknown(reason), _) => Finding::new(Problem::Unknown, reason.to_string()),
             (Verdict::Stale(stale), _) => of_stale(it, stale),
@@ -86,8 +86,26 @@ impl Assessor<'_> {
         Some(finding)
     }
 
+    /// Why a row, or a reservation without one, has this verdict.
+    pub fn reason_of(&self, verdict: &Verdict) -> String {
+        let claims = &self.snapshot.resource_claims;
+        match verdict {
+            Verdict::Held(held) => held.to_string(),
+            Verdict::Unknown(Unknown::Unreadable(Unreadable::ResourceClaim(uid)))
+                if claims.contains_key(uid) =>
+            {
+                format!("it belongs to ResourceClaim {} (uid {uid})", claims[uid])
+            }
+            Verdict::Unknown(unknown) => {
+                let gone = self.gone_claim(verdict);
+                gone.unwrap_or_else(|| unknown.to_string())
+            }
+            Verdict::Stale(stale) => words::stale(stale),
+        }
+    }
+
     /// That what this verdict is about belongs to an IPAMClaim that is gone.
-    pub fn gone_claim(&self, verdict: &Verdict) -> Option<String> {
+    fn gone_claim(&self, verdict: &Verdict) -> Option<String> {
         let Verdict::Unknown(Unknown::Unreadable(Unreadable::IpamClaim(claim))) = verdict else {
             return None;
         };

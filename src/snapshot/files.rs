@@ -293,7 +293,8 @@ fn known(object: &Object<'_>) -> Result<Option<Kind>, String> {
         if kind != known_kind || group(version) != group(known_version) {
             continue;
         }
-        if version == known_version {
+        // The name and uid of a ResourceClaim are the same in all versions.
+        if version == known_version || known == Kind::ResourceClaim {
             return Ok(Some(known));
         }
         let version = excerpt(version);

@@ -145,6 +145,12 @@ impl Gather {
             Kind::IpamClaim => {
                 self.snapshot.ipam_claims.insert(name_of(text));
             }
+            Kind::ResourceClaim => {
+                if let Some(uid) = metadata_of(text)["uid"].as_str() {
+                    let claims = &mut self.snapshot.resource_claims;
+                    claims.insert(uid.into(), name_of(text));
+                }
+            }
             Kind::Definition => {
                 let name = name_of(text);
                 if self.once(kind, &name)? {

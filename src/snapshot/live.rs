@@ -70,8 +70,14 @@ pub async fn read(client: &Client, scan: &Scan) -> Result<Snapshot, LiveError> {
         gather: Gather::new(Source::Cluster, scan.selector.as_ref()),
     };
     for kind in Kind::ALL {
-        // Nobody is told to install a kind, or to grant a right, that only rows of IPAMClaims need.
-        if kind != Kind::IpamClaim || reader.gather.snapshot.has_ipam_claims() {
+        let snapshot = &reader.gather.snapshot;
+        // Nobody is told to install a kind, or to grant a right, that only rows of claims need.
+        let is_needed = match kind {
+            Kind::IpamClaim => snapshot.has_ipam_claims(),
+            Kind::ResourceClaim => snapshot.has_resource_claims(),
+            _ => true,
+        };
+        if is_needed {
             reader.read(kind).await?;
         }
     }
@@ -145,7 +151,7 @@ impl Reader<'_> {
             Kind::IpPool | Kind::Reservation | Kind::NodeSlicePool => {
                 self.scan.pool_namespace.as_deref()
             }
-            Kind::Pod | Kind::Node | Kind::Definition | Kind::IpamClaim => None,
+            _ => None,
         };
         let path = DynamicObject::url_path(&kind.resource(), namespace);
         let mut next = Some(match kind {
@@ -189,6 +195,12 @@ impl Reader<'_> {
         // Pages may have been read before this one.
         self.gather.snapshot.kinds.remove(&kind);
         match error.answer() {
+            // It gives names only.
+            _ if kind == Kind::ResourceClaim => {
+                let note = format!("the ResourceClaims of rows are told by uid alone: {error}");
+                self.gather.snapshot.notes.push(note);
+                Ok(())
+            }
             Answer::Forbidden | Answer::Gone if kind == Kind::IpamClaim && !was_known => {
                 let note = format!("whether the IPAMClaims of rows are gone is not known: {error}");
                 self.gather.snapshot.notes.push(note);
@@ -218,13 +230,13 @@ impl Reader<'_> {
                 Kind::IpPool => Err(LiveError::Other(format!(
                     "the API server knows no {kind}: whereabouts is not installed"
                 ))),
-                Kind::Pod | Kind::Node | Kind::IpamClaim => Err(LiveError::Call(kind, error)),
                 Kind::Reservation | Kind::NodeSlicePool | Kind::Definition => {
                     let so = kind.without().unwrap_or_default();
                     let note = format!("the API server knows no {kind}: {so}");
                     self.gather.snapshot.notes.push(note);
                     Ok(())
                 }
+                _ => Err(LiveError::Call(kind, error)),
             },
             _ => Err(LiveError::Call(kind, error)),
         }

@@ -13,7 +13,7 @@ pub(crate) mod server;
 mod yaml;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     fmt,
     net::IpAddr,
     sync::Arc,
@@ -22,10 +22,11 @@ use std::{
 use ipgc_core::{
     address::reservation_names,
     definitions::{Definitions, Networks},
+    id::is_uid,
     node::{NodeState, Nodes},
     pod::PodState,
     podref::PodRef,
-    pool::{self, ObservedPool, PoolKey},
+    pool::{self, Glance, ObservedPool, PoolKey},
     proof::Presence,
     reservation::Reservation,
     routes::Slice,
@@ -57,12 +58,14 @@ pub enum Kind {
     Definition,
     /// IPAMClaims, which few clusters have.
     IpamClaim,
+    /// ResourceClaims, for their names.
+    ResourceClaim,
 }
 
 impl Kind {
     /// All kinds, in the order in which they have to be read. It is a guard: reservations before rows, and rows before
     /// pods. So what is made between two reads never looks orphaned.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Reservation,
         Self::IpPool,
         Self::NodeSlicePool,
@@ -70,6 +73,7 @@ impl Kind {
         Self::Node,
         Self::Definition,
         Self::IpamClaim,
+        Self::ResourceClaim,
     ];
 
     /// The kind as the API server serves it.
@@ -94,7 +98,7 @@ impl Kind {
             Self::Definition => Some(
                 "duplicates, addresses in use without a row, missing reservations and unused pools are not looked for",
             ),
-            Self::IpPool | Self::Pod | Self::IpamClaim => None,
+            Self::IpPool | Self::Pod | Self::IpamClaim | Self::ResourceClaim => None,
         }
     }
 
@@ -117,6 +121,7 @@ impl Kind {
                 "network-attachment-definitions",
             ],
             Self::IpamClaim => ["k8s.cni.cncf.io/v1alpha1", "IPAMClaim", "ipamclaims"],
+            Self::ResourceClaim => ["resource.k8s.io/v1", "ResourceClaim", "resourceclaims"],
         }
     }
 }
@@ -166,6 +171,8 @@ pub struct Snapshot {
     pub definitions: Definitions,
     /// The IPAMClaims as `namespace/name`.
     pub ipam_claims: HashSet<String>,
+    /// The ResourceClaims by uid, as `namespace/name`.
+    pub resource_claims: HashMap<Box<str>, String>,
     /// The kinds that were read. Nothing is known of the objects of the others.
     pub kinds: BTreeSet<Kind>,
     /// The pods that a selector of labels chose, if there is one.
@@ -264,6 +271,16 @@ impl Snapshot {
             .iter()
             .any(|pool| pool.contains("\"ipamclaimref\""))
             || self.reservations.iter().any(is_of_claim)
+    }
+
+    /// Whether a row is of a ResourceClaim.
+    pub fn has_resource_claims(&self) -> bool {
+        let is_its = |row: &Glance<'_>| row.sandbox.is_some_and(is_uid);
+        let mut pools = self.pools.iter();
+        pools.any(|text| {
+            let pool = ObservedPool::parse(text, NOW, is_its);
+            pool.is_ok_and(|pool| !pool.rows().is_empty())
+        })
     }
 
     /// Whether an IPAMClaim, `namespace/name`, is known not to be there.

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod claims;
 mod cli;
 mod commands;
 #[path = "../common/mod.rs"]

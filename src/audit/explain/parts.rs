@@ -20,7 +20,6 @@ use crate::audit::{
     assess::{Assessor, Judged},
     found::reported,
     index::Place,
-    words,
 };
 
 impl Assessor<'_> {
@@ -94,17 +93,6 @@ impl Assessor<'_> {
             pod_is_absent: self.is_absent(it.owner()),
             reservation,
             changes: outlook::changes(self, it),
-        }
-    }
-
-    pub(super) fn reason_of(&self, verdict: &Verdict) -> String {
-        match verdict {
-            Verdict::Held(held) => held.to_string(),
-            Verdict::Unknown(unknown) => {
-                let gone = self.gone_claim(verdict);
-                gone.unwrap_or_else(|| unknown.to_string())
-            }
-            Verdict::Stale(stale) => words::stale(stale),
         }
     }
 
