@@ -247,6 +247,28 @@ fn an_address_that_nothing_holds_is_told_as_such() {
     );
 }
 
+/// As the grid shows it.
+#[rstest]
+#[case::by_all_definitions(77, true)]
+#[case::by_one_of_them(78, false)]
+#[case::the_last_of_the_range(255, true)]
+fn an_address_that_no_definition_hands_out_is_told_as_such(
+    #[case] offset: usize,
+    #[case] is_excluded: bool,
+) {
+    let server = outage();
+    for (name, excluded) in [("net", "10.0.0.72/29"), ("other", "10.0.0.77/32")] {
+        let keys = json!({ "range": RANGE, "exclude": [excluded] });
+        define(&server, name, &keys);
+    }
+    let told = ask(&server, &format!("10.0.0.{offset}")).unwrap();
+    let note = told.notes.last().unwrap();
+    let says = note.ends_with(", and no definition hands it out");
+    assert_eq!(says, is_excluded, "{note}");
+    let grid = &ask(&server, POOL).unwrap().grids[0];
+    assert_eq!(grid.cells.chars().nth(offset) == Some('×'), is_excluded);
+}
+
 #[rstest]
 #[case::young(fixtures::pod(NS, "gone").node("n1").build(), Some(7), "unreported")]
 #[case::drift(fixtures::pod(NS, "gone").node("n1").running().reports("default/net", "net1", &["10.0.0.200"]).build(), Some(9), "unreported")]

@@ -18,6 +18,7 @@ use std::net::IpAddr;
 use ipgc_core::{
     address::{Range, may_reserve},
     evidence::Policy,
+    ipam::hands_out,
     judge::Word,
     names::Reading,
     node::NodeState,
@@ -170,8 +171,16 @@ impl Assessor<'_> {
         if self.note_of_unreadable().is_none() && !is_known(&explanation) {
             for place in &self.index.pools {
                 if let Some(range) = place.pool.range.filter(|range| range.contains(address)) {
+                    let leading = self.leading(place);
+                    let is_given = hands_out(range, None, address)
+                        && !leading.is_some_and(|it| it.hands_out_none(address, address));
+                    let and = if is_given {
+                        ""
+                    } else {
+                        ", and no definition hands it out"
+                    };
                     explanation.notes.push(self.nothing(format!(
-                        "no row has it in pool {} ({range}), and nothing else that was read",
+                        "no row has it in pool {} ({range}), and nothing else that was read{and}",
                         place.pool.key()
                     )));
                 }
