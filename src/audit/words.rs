@@ -70,10 +70,12 @@ pub fn from_files(files: &[PathBuf]) -> Option<String> {
         let path = file.to_str()?;
         let is_over = path == "-" || path.starts_with("/dev/");
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._/".contains(&byte);
+        // As a word of its own it would be a flag.
+        let here = if path.starts_with('-') { "./" } else { "" };
         let word = if path.bytes().all(is_plain) {
-            path.to_owned()
+            format!("{here}{path}")
         } else {
-            format!("'{}'", path.replace('\'', r"'\''"))
+            format!("'{here}{}'", path.replace('\'', r"'\''"))
         };
         (!is_over).then(|| format!(" -f {word}"))
     });

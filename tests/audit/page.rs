@@ -77,6 +77,7 @@ fn the_page_has_no_command_with_foreign_words() {
 #[case::cluster(&[], Some(""))]
 #[case::files(&["a.json", "/b-1/c.2"], Some(" -f a.json -f /b-1/c.2"))]
 #[case::foreign(&["it's $(reboot)"], Some(r" -f 'it'\''s $(reboot)'"))]
+#[case::like_flags(&["-x.json", "-x y"], Some(" -f ./-x.json -f './-x y'"))]
 #[case::standard_input(&["a.json", "-"], None)]
 #[case::pipe(&["/dev/fd/63"], None)]
 fn a_command_reads_the_same_files(#[case] files: &[&str], #[case] flags: Option<&str>) {
