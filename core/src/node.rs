@@ -93,8 +93,8 @@ pub struct Node {
     lease: Lease,
     /// The boot that was reported last.
     boot: Option<Boot>,
-    /// No later boot had begun at this moment.
-    still_booted: Option<Moment>,
+    /// No later boot had begun at this moment, by this version of its object.
+    still_booted: Option<(Moment, Box<str>)>,
     /// The last reboot of which an earliest moment is known.
     reboot: Option<Reboot>,
     /// Set if the node may run a sandbox of a pod that no watch showed: a gap in the pod watch, and the time at work
@@ -153,7 +153,7 @@ impl Beat {
     }
 }
 
-/// Whether a Lease with this version was written after it had that one. A smaller one is not: it was restored from a
+/// Whether an object with this version was written after it had that one. A smaller one is not: it was restored from a
 /// backup.
 fn is_later(version: &str, before: Option<&str>) -> bool {
     let number = |text: &str| text.parse::<u64>().ok();
@@ -208,7 +208,8 @@ impl Node {
 
     /// Takes in the boot that its state tells, if it tells one.
     fn take_boot(&mut self, now: Moment) {
-        let told = self.state.as_ref().and_then(|state| state.boot.as_ref());
+        let Some(state) = &self.state else { return };
+        let told = state.boot.as_ref();
         let Some(told) = told.filter(|told| self.boot.as_ref() != Some(told)) else {
             return;
         };
@@ -220,8 +221,10 @@ impl Node {
             // No two machines run under one name.
             self.outlasting = None;
         }
+        // A watch that is late may tell the boot before.
         if is_same == Some(true)
-            && let Some(after) = after
+            && let Some((after, version)) = after
+            && is_later(&state.version, Some(&version))
         {
             self.reboot = Some(Reboot { after, seen: now });
             self.suspect.take_if(|suspect| suspect.since <= after);
@@ -357,7 +360,8 @@ impl Node {
         let is_last = |state: &NodeState| !version.is_empty() && *state.version == *version;
         if self.boot.is_some() && self.state.as_ref().is_some_and(is_last) {
             let before = asked.since_epoch().checked_sub(told_within);
-            self.still_booted = self.still_booted.max(before.map(Moment::new));
+            let still = before.map(|it| (Moment::new(it), version.into()));
+            self.still_booted = self.still_booted.take().max(still);
         }
     }
 
@@ -397,11 +401,11 @@ impl Node {
         }
     }
 
-    /// Whether it does not block only by a fence, which may be over, or by time that neither a read nor an event has
-    /// confirmed.
+    /// Whether it does not block only by a fence or its absence, which may be over, or by time that neither a read nor an
+    /// event has confirmed.
     fn is_unconfirmed(&self, wait: Duration, now: Moment) -> bool {
         let confirmed = self.suspect.map(|suspect| suspect.confirmed);
-        confirmed.is_some_and(|it| it < wait || self.is_fenced())
+        confirmed.is_some_and(|it| it < wait || self.is_fenced() || self.state.is_none())
             && self.blocks(wait, false, now).is_none()
     }
 

@@ -203,6 +203,20 @@ fn a_fence_is_read_also_where_the_node_was_at_work_for_w() {
     assert_eq!(nodes.unconfirmed(None, secs(W), at(402)).count(), 1);
 }
 
+/// They go by its absence alone, too.
+#[test]
+fn an_absence_is_read_also_where_the_node_was_at_work_for_w() {
+    let mut nodes = suspected(&["a"], 0);
+    nodes.apply("a", node_state(), at(0));
+    beat(&mut nodes, "a", 0, 400);
+    nodes.remove("a", at(400));
+    assert_eq!(nodes.suspects(None, secs(W), at(400 + W)), None);
+    let unconfirmed: Vec<_> = nodes.unconfirmed(None, secs(W), at(400 + W)).collect();
+    assert_eq!(unconfirmed, ["a"]);
+    nodes.note_read("a", Some(not_ready()), at(400 + W));
+    assert_eq!(nodes.suspects(None, secs(W), at(400 + W)), by(&["a"]));
+}
+
 #[test]
 fn an_absence_of_w_ends_a_block_even_if_the_node_returns() {
     let mut nodes = suspected(&["a"], 0);

@@ -291,6 +291,20 @@ fn only_an_object_that_is_as_it_was_told_confirms_its_boot() {
     assert_eq!(nodes.rebooted_after("node-1", at(0)), None);
 }
 
+/// A read shows the next boot. Then a watch that is late tells the first one again, and the next one.
+#[test]
+fn a_boot_before_that_a_late_watch_tells_is_no_boot_anew() {
+    let mut nodes = nodes_with(&[("node-1", booted("m", "first", "6"))]);
+    nodes.note_read("node-1", Some(booted("m", "second", "10")), at(200));
+    nodes.confirm_boot("node-1", "10", at(500), secs(TOLD));
+    nodes.apply("node-1", booted("m", "first", "9"), at(SEEN));
+    nodes.apply("node-1", booted("m", "second", "10"), at(SEEN + 1));
+    assert_eq!(nodes.rebooted_after("node-1", at(0)), None);
+    nodes.confirm_boot("node-1", "10", at(1_000), secs(TOLD));
+    nodes.apply("node-1", booted("m", "third", "11"), at(1_100));
+    assert_eq!(nodes.rebooted_after("node-1", at(0)), Some(at(1_100)));
+}
+
 /// The kubelet starts its static pods again after a boot, and makes their mirrors within `--leftover-grace`.
 #[test]
 fn a_static_pod_comes_back_with_its_node_and_shows_it_in_time() {
