@@ -215,6 +215,31 @@ async fn node_that_comes_back_is_listened_to_while_another_is_silent() {
     }
 }
 
+/// A pod that nobody saw left its reservation alone. Its successor accepts it, and ends well on another node.
+#[rstest]
+#[case::that_was_read(0)]
+#[case::that_may_be_there(500)]
+#[tokio::test(start_paused = true)]
+async fn row_of_a_pod_that_accepted_a_reservation_alone_is_blocked_by_a_silent_node(
+    #[case] failure: u16,
+) {
+    let server = with_neighbour(&[]);
+    if failure != 0 {
+        server.on(Match::list(ORIP)).fail(failure);
+    }
+    silent_node(&server, "node-2");
+    let _beat = live_node(&server, "node-1");
+    reserve(&server, "10.0.0.1", "web-0");
+    let bench = Bench::long_since(server, Config::default()).await;
+    put_row(&bench, 1, "web-0", 1);
+    run_on(&bench, "node-1", "web-0", 1);
+    seconds(600).await;
+    bench.end(["web-0"]);
+    stays(&bench, POOL, &["1"]).await;
+    let _beat = come_back(&bench, "node-2");
+    goes_in(&bench, POOL, "1", W..=W + 120).await;
+}
+
 /// The nodes that hold it may change all day.
 #[tokio::test(start_paused = true)]
 async fn a_hold_is_told_once_though_fewer_nodes_hold_it() {

@@ -315,7 +315,7 @@ impl PodIndex {
         let Some(live) = self.live.get_mut(podref) else {
             match row.sandbox {
                 // A row of a ResourceClaim takes no DEL of a pod.
-                Some(id) if is_uid(id) => self.census.note_claims(podref),
+                Some(id) if is_uid(id) => self.census.note_uncounted(podref),
                 _ => self.census.note(podref, row.interface),
             }
             return false;
@@ -332,6 +332,13 @@ impl PodIndex {
         }
         // Whether a kubelet ends a pod that is being deleted, its node tells.
         is_its && !live.state.deleting
+    }
+
+    /// Takes in that a sweep found a reservation of this name, which an ADD of a later pod may accept.
+    pub fn note_reservation(&mut self, podref: &str) {
+        if !self.live.contains_key(podref) {
+            self.census.note_uncounted(podref);
+        }
     }
 
     /// Whether the pod of this name, or one that bore it before, shows by its row of this address that a pool is not the

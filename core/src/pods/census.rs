@@ -1,8 +1,8 @@
 //! Owners with rows and without a pod that can have them, by the last sweeps.
 //!
-//! A pod may have been deleted unseen before a list. A later pod of that name takes over its rows, while the old
-//! sandbox may answer. A sweep that begins W after the list finds all such rows. A pod created after that sweep, under
-//! a name without rows, is the first one to have rows. The numbers of rows and interfaces are kept too: they are the
+//! A pod may have been deleted unseen before a list. A later pod of that name takes over its rows and reservations, while
+//! the old sandbox may answer. A sweep that begins W after the list finds all of these. A pod created after that sweep,
+//! under a name without any, is the first one to have rows. The numbers of rows and interfaces are kept too: they are the
 //! only sizes known of an unseen pod.
 
 use std::{collections::BTreeMap, mem};
@@ -36,8 +36,8 @@ impl Census {
         count.add(interface);
     }
 
-    /// It found a row of a ResourceClaim with the name of such a pod.
-    pub fn note_claims(&mut self, podref: &str) {
+    /// It found a row of a ResourceClaim, or a reservation, with the name of such a pod.
+    pub fn note_uncounted(&mut self, podref: &str) {
         self.next.entry(hash_of(podref)).or_default();
     }
 

@@ -145,7 +145,9 @@ impl Context {
                 evidence.overlaps = overlaps;
                 let pods = &mut evidence.pods;
                 let wait = self.config.policy.wait_of(None, pods.longest_grace(), 1);
-                pods.end_sweep(begun, wait);
+                if reservations.is_ok() {
+                    pods.end_sweep(begun, wait);
+                }
             }
         }
         report.breaker_open = self.assess_breaker(&report, begun);

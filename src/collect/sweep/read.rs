@@ -119,6 +119,8 @@ impl<'l> SweepRead<'l> {
             context.pulse.beat();
             self.report.reservations += page.len();
             for reservation in page.into_iter().filter(is_lone) {
+                let pods = &mut context.evidence().pods;
+                pods.note_reservation(reservation.owner());
                 let whose = reservation.whose().into();
                 self.owners.entry(whose).or_default();
                 let namespace = reservation.namespace.clone();
