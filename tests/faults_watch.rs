@@ -196,6 +196,28 @@ async fn an_end_is_found_though_no_watch_can_begin() {
     assert_eq!(not_ready(), [""; 0]);
 }
 
+/// All was listed once, and has to be listed anew.
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn a_later_list_that_cannot_be_read_for_minutes_is_told(
+    #[values("pods", "nodes")] resource: &'static str,
+    #[values("hang", "deny", "500", "html")] fault: &str,
+) {
+    let bench = two().await;
+    let lists = strike(bench.on(Match::list(resource).namespace("")), fault);
+    bench.on(Match::watch(resource)).once().fail(410);
+    bench.cut_watches(resource);
+    let not_ready = || bench.running.vitals.not_ready();
+    seconds(250).await;
+    assert_eq!(not_ready(), [""; 0]);
+    seconds(150).await;
+    let said = format!("no complete list or no watch of {resource}");
+    assert_eq!(not_ready(), [said]);
+    lists.remove();
+    seconds(120).await;
+    assert_eq!(not_ready(), [""; 0]);
+}
+
 /// kube takes an event that it cannot read for a refusal without a reason, and goes on behind it.
 #[tokio::test(start_paused = true)]
 async fn after_an_event_that_cannot_be_read_all_is_listed_anew() {

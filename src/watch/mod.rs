@@ -30,7 +30,8 @@ use crate::{backoff::Backoff, calls::with_causes, history::History};
 const PAGE_SIZE: u32 = 500;
 /// Longest silence while a list is read. kube sets no deadline of its own here.
 const LIST_DEADLINE: Duration = Duration::from_mins(1);
-/// If no watch can begin for so long, all is listed again: nothing else tells what changed.
+/// If no watch can begin for so long, all is listed again: nothing else tells what changed. A list that takes so long, and
+/// fails, leaves nothing to rely on.
 const LIST_AGAIN: Duration = Duration::from_mins(5);
 /// A watch that does not fail for so long has begun: the deadline of its head is shorter.
 const BEGUN: Duration = Duration::from_mins(1);
@@ -50,7 +51,7 @@ pub trait Sink<K> {
 }
 
 /// Follows all objects of a kind for ever, and anew when the API server's data went back in time. `synced` turns true
-/// when the first list is complete, and is false while no watch has begun for minutes.
+/// when the first list is complete, and is false while for minutes no watch could begin, or no list be read.
 pub async fn follow<K>(
     client: Client,
     mut sink: impl Sink<K>,
@@ -65,12 +66,14 @@ pub async fn follow<K>(
     let mut epoch = history.subscribe();
     // Since when no watch can begin, or since a list was begun because of that.
     let mut failing = None::<Instant>;
+    // Since when there is a list to be read.
+    let mut listing = None::<Instant>;
     loop {
         epoch.mark_unchanged();
         let mut events = pin!(watcher(api.clone(), config.clone()));
-        let mut listing = true;
+        listing.get_or_insert_with(Instant::now);
         loop {
-            let longest = if listing {
+            let longest = if listing.is_some() {
                 LIST_DEADLINE
             } else {
                 failing.map_or(Duration::MAX, |_| BEGUN)
@@ -83,7 +86,7 @@ pub async fn follow<K>(
                 }
                 event = timeout(longest, events.try_next()) => event,
             };
-            let has_begun = event.as_ref().map_or(!listing, |event| {
+            let has_begun = event.as_ref().map_or(listing.is_none(), |event| {
                 matches!(event, Ok(Some(Event::Apply(_) | Event::Delete(_))))
             });
             if has_begun {
@@ -91,6 +94,10 @@ pub async fn follow<K>(
                 if failing.take().is_some() {
                     synced.send_replace(true);
                 }
+            }
+            let has_failed = matches!(event, Err(_) | Ok(Err(_)));
+            if has_failed && listing.is_some_and(|since| since.elapsed() >= LIST_AGAIN) {
+                synced.send_replace(false);
             }
             let Ok(event) = event else {
                 if has_begun {
@@ -102,11 +109,11 @@ pub async fn follow<K>(
             };
             match event {
                 Ok(Some(Event::Init)) => {
-                    listing = true;
+                    listing.get_or_insert_with(Instant::now);
                     sink.begin_list();
                 }
                 Ok(Some(Event::InitDone)) => {
-                    listing = false;
+                    listing = None;
                     sink.end_list();
                     if failing.is_none() && !synced.send_replace(true) {
                         debug!(%kind, "first list complete");
