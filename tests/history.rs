@@ -151,3 +151,19 @@ async fn a_leader_relies_on_its_lease_no_more_until_it_has_written_it_again() {
     seconds(10).await;
     assert!(bench.running.vitals.is_leader());
 }
+
+/// Each watch that begins asks whether the data went back, until it is told.
+#[tokio::test(start_paused = true)]
+async fn watches_that_begin_while_lists_are_refused_ask_one_after_the_other() {
+    let bench = Bench::long_since(server(), Config::default()).await;
+    bench.on(Match::list("nodes")).deny();
+    for _ in 0..100 {
+        bench.cut_watches("nodes");
+        seconds(60).await;
+    }
+    let asked = || bench.requests().matching(&Match::list("nodes")).len();
+    let before = asked();
+    seconds(600).await;
+    let asked = asked() - before;
+    assert!((10..60).contains(&asked), "{asked} requests in ten minutes");
+}

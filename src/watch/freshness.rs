@@ -159,8 +159,8 @@ impl Freshness {
     pub fn listen(self: &Arc<Self>, client: Client, history: &Arc<History>) -> Client {
         let namespace = client.default_namespace().to_owned();
         let (freshness, history) = (Arc::clone(self), Arc::clone(history));
-        // When the last watch of each path began.
-        let begun = Arc::new(Mutex::new(HashMap::<String, Moment>::new()));
+        // When the last watch of each path began, and the task that asks whether the data went back.
+        let begun = Arc::new(Mutex::new(HashMap::<String, (Moment, _)>::new()));
         let send = service_fn(move |request: http::Request<Body>| {
             let (client, freshness) = (client.clone(), Arc::clone(&freshness));
             let (history, begun) = (Arc::clone(&history), Arc::clone(&begun));
@@ -170,18 +170,21 @@ impl Freshness {
             let asked = asked.flatten();
             let path = request.uri().path().to_owned();
             async move {
-                let last = lock(&begun).get(&path).copied();
+                let last = lock(&begun).get(&path).map(|(last, _)| *last);
                 if let Some(last) = last.filter(|_| is_watch) {
                     sleep(freshness.clock.until(last + PACE)).await;
                 }
                 let response = client.send(request).await?;
                 let has_begun = response.status().is_success();
-                if is_watch && has_begun {
-                    lock(&begun).insert(path.clone(), freshness.clock.now());
-                }
                 if let Some(asked) = asked.filter(|_| has_begun) {
                     let history = Arc::downgrade(&history);
-                    tokio::spawn(History::look(history, client, path, asked));
+                    let look = History::look(history, client, path.clone(), asked);
+                    let look = tokio::spawn(look).abort_handle();
+                    let former = lock(&begun).insert(path, (freshness.clock.now(), look));
+                    // The later one asks for the same and more.
+                    if let Some((_, former)) = former {
+                        former.abort();
+                    }
                 }
                 // A watch that is taken up again is served from where it ended, at once.
                 let watch = (is_heard && has_begun).then(|| Watch::of(freshness));
