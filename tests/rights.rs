@@ -82,3 +82,29 @@ async fn with_all_rights_nothing_is_refused() {
     assert_eq!(bench.rows(POOL), ["8"]);
     assert_eq!(log.lines("not allowed"), [""; 0]);
 }
+
+/// Rows go on going, and each time that passes for a right that was mended.
+#[tokio::test(start_paused = true)]
+async fn a_right_on_reservations_alone_is_missing_until_it_is_back() {
+    let (log, _guard) = Log::start();
+    let server = server();
+    put_crowd(&server, 40);
+    let bench = Bench::long_since(server, Config::default()).await;
+    let denied = bench.on(Match::patch(ORIP)).deny();
+    let not_ready = || bench.running.vitals.not_ready();
+    bench.end(["web-1"]);
+    seconds(30).await;
+    for n in 2..=40 {
+        bench.end([&*format!("web-{n}")]);
+        for _ in 0..10 {
+            seconds(1).await;
+            assert_eq!(not_ready().len(), 1, "at pod {n}");
+        }
+    }
+    assert!(bench.rows(POOL).len() < 10, "{:?}", bench.rows(POOL));
+    assert_eq!(log.lines("allowed again"), [""; 0]);
+    denied.remove();
+    seconds(120).await;
+    assert_eq!(not_ready(), [""; 0]);
+    assert_eq!(log.lines("allowed again").len(), 1);
+}

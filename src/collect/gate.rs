@@ -111,8 +111,21 @@ impl Gate {
         }
     }
 
-    /// A write went through.
-    pub fn passed(&self) {
+    /// A write went through for which this right is needed. If another right was lacking, the gate stays shut.
+    pub fn passed(&self, right: &Right) {
+        let is_lacking = {
+            let refusals = &mut *lock(&self.refusals);
+            refusals.of_objects.passed(right);
+            let whose = |it: &Right| (it.verb, it.resource.clone(), it.scope.clone());
+            refusals.lacking.take_if(|it| whose(it) == whose(right));
+            refusals.lacking.is_some()
+        };
+        if !is_lacking {
+            self.open();
+        }
+    }
+
+    fn open(&self) {
         // Thousands of writes that pass wake nobody.
         if self.shut.send_if_modified(|shut| shut.take().is_some()) {
             info!("writing is allowed again");
@@ -136,7 +149,8 @@ impl Gate {
             None => by == Access::Read,
         };
         if is_over {
-            self.passed();
+            lock(&self.refusals).lacking = None;
+            self.open();
         }
     }
 
@@ -170,10 +184,5 @@ impl Gate {
     pub fn back_off(&self, right: Right) -> Moment {
         let mut refusals = lock(&self.refusals);
         refusals.of_objects.refused(right, self.clock.now())
-    }
-
-    /// It was done.
-    pub fn back_off_no_more(&self, right: &Right) {
-        lock(&self.refusals).of_objects.passed(right);
     }
 }

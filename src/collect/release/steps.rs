@@ -126,7 +126,7 @@ impl Context {
         match self.patch_reservation(&reservation, claim).await {
             // Its resourceVersion is the one that the DELETE must find again.
             Ok(claimed) => {
-                self.gate.back_off_no_more(&right("patch", &reservation));
+                self.gate.passed(&right("patch", &reservation));
                 if let Some(claims) = lock(&self.claims).get_mut(&reservation.namespace) {
                     claims.passed();
                 }
@@ -308,10 +308,7 @@ impl<'r> Proven<'r> {
         let (namespace, name) = (&reservation.namespace, &reservation.name);
         match context.delete_reservation(&reservation).await {
             Ok(()) => {
-                context.gate.passed();
-                context
-                    .gate
-                    .back_off_no_more(&right("delete", &reservation));
+                context.gate.passed(&right("delete", &reservation));
                 let podref = &deletion.wanted.row.podref;
                 info!(namespace, reservation = name, %podref, "freed reservation");
                 Ok(Some(deletion))

@@ -229,8 +229,7 @@ impl<'t> Turn<'t> {
             self.took(begun.elapsed(), answer.as_ref().err());
             match answer {
                 Ok(()) => {
-                    self.context.gate.passed();
-                    self.context.gate.back_off_no_more(&self.right());
+                    self.context.gate.passed(&self.right());
                     self.freed.extend(self.batch.confirm(patch.releases()));
                     if !more {
                         return Ok(());
