@@ -215,21 +215,25 @@ async fn completed_pods_without_annotations_that_stay(#[values(false, true)] bef
     assert_eq!(bench.count("pods"), 2);
 }
 
-/// Nobody saw its containers start, and the kubelet made their ends up. Each of its addresses is a DEL, in
-/// whichever pool.
-#[tokio::test(start_paused = true)]
-async fn evicted_pod_that_was_there_before() {
-    let waits = [&[][..], &["10.9.0.1", "10.9.0.2"]].map(|others| async move {
-        let server = room();
-        let pod = reporting("web-0", 1).reports("default/other", "net2", others);
-        let mut pod = pod.running().build();
+/// Nobody saw its containers start, and the kubelet made their ends up.
+fn evicted(pod: fixtures::PodBuilder, sandbox_ready: &str) -> fixtures::PodBuilder {
+    pod.running().with(|pod| {
         pod["status"]["phase"] = "Failed".into();
         pod["status"]["containerStatuses"] = json!([
             {"name": "main", "state": {"terminated": {"reason": "ContainerStatusUnknown"}}},
         ]);
         pod["status"]["conditions"] =
-            json!([{"type": "PodReadyToStartContainers", "status": "False"}]);
-        server.put(pod);
+            json!([{"type": "PodReadyToStartContainers", "status": sandbox_ready}]);
+    })
+}
+
+/// Each of its addresses is a DEL, in whichever pool.
+#[tokio::test(start_paused = true)]
+async fn evicted_pod_that_was_there_before() {
+    let waits = [&[][..], &["10.9.0.1", "10.9.0.2"]].map(|others| async move {
+        let server = room();
+        let pod = reporting("web-0", 1).reports("default/other", "net2", others);
+        server.put(evicted(pod, "False"));
         let bench = Bench::start(server).await;
         let waited = goes_after(&bench, POOL, "1", 1_800).await;
         bench.stop().await;
@@ -239,6 +243,26 @@ async fn evicted_pod_that_was_there_before() {
     let (one, three) = (one.await, three.await);
     assert!(one >= W, "freed after {one} s");
     assert!(three >= W + 2 * 60, "freed after {three} s");
+}
+
+/// Its row went long ago, and another pod was given its address.
+#[rstest]
+#[case::whose_sandbox_is_down("False", &["1", "2"])]
+#[case::whose_sandbox_is_up("True", &["1", "2", "3"])]
+#[tokio::test(start_paused = true)]
+async fn evicted_pod_reports_the_address_of_a_pod_that_is_gone(
+    #[case] sandbox_ready: &str,
+    #[case] left: &[&str],
+) {
+    let server = room();
+    run_pod(&server, "web-0", 1);
+    put_row(&server, 3, "gone", 3);
+    server.put(evicted(reporting("old", 3), sandbox_ready));
+    let bench = Bench::start(server).await;
+    seconds(W - 10).await;
+    assert_eq!(bench.rows(POOL), ["1", "2", "3"]);
+    seconds(1_800).await;
+    assert_eq!(bench.rows(POOL), left);
 }
 
 #[tokio::test(start_paused = true)]

@@ -22,7 +22,7 @@ use crate::{
     id::IdTag,
     networks::{FIRST_INTERFACE, Status},
     node::Standing,
-    pod::{ContainerState, PodState},
+    pod::PodState,
     podref::PodRef,
     pool::{ObservedPool, Row, RowContent, Unreadable},
     proof::Presence,
@@ -417,20 +417,8 @@ fn completed(subject: &Subject<'_>, pod: &PodState) -> Option<Clearance> {
     let completed = living.completed.as_ref()?;
     let is_it = completed.last.uid == pod.uid && pod.phase.is_terminal() && !pod.mirror;
     let stopped = completed.stopped && !pod.runs();
-    let stopped = stopped || is_end_made_up(pod, subject.row) || is_fenced(pod, subject);
+    let stopped = stopped || pod.is_end_made_up(subject.row.address) || is_fenced(pod, subject);
     (is_it && stopped).then(|| subject.of_completed(completed))
-}
-
-/// Whether the kubelet found none of the containers when the pod entered a terminal phase, and made up how they ended. It
-/// does so when the runtime has removed them. If ipgc first sees the pod then, it never learns that a container started.
-/// The kubelet does the same for a set-up that was cut off and may go on; but then multus has not reported the address.
-fn is_end_made_up(pod: &PodState, row: &RowContent) -> bool {
-    let made_up = ContainerState::Terminated { started: false };
-    let mut containers = pod.containers.iter();
-    !pod.containers.is_empty()
-        && containers.all(|container| container.state == made_up)
-        && pod.sandbox_ready != Some(true)
-        && pod.status.has_address(row.address)
 }
 
 fn is_fenced(pod: &PodState, subject: &Subject<'_>) -> bool {

@@ -147,6 +147,19 @@ impl PodState {
         containers.any(|container| container.state == ContainerState::Running)
     }
 
+    /// Whether the kubelet found none of the containers of a pod with this address when the pod entered a terminal phase,
+    /// and made up how they ended. It does so when the runtime has removed them. If ipgc first sees the pod then, it never
+    /// learns that a container started. The kubelet does the same for a set-up that was cut off and may go on; but then
+    /// multus has not reported the address.
+    pub fn is_end_made_up(&self, address: IpAddr) -> bool {
+        let made_up = ContainerState::Terminated { started: false };
+        let mut containers = self.containers.iter();
+        !self.containers.is_empty()
+            && containers.all(|container| container.state == made_up)
+            && self.sandbox_ready != Some(true)
+            && self.status.has_address(address)
+    }
+
     /// Whether this is the id of one of its containers.
     pub fn shows(&self, id: &str) -> bool {
         IdTag::of(id).is_some_and(|id| self.container_ids.contains(&id))

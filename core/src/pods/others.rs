@@ -93,7 +93,12 @@ impl PodIndex {
         for live in self.live.values().filter(|_| is_shown) {
             let keys = wanted_of(&wanted, &live.state, &live.sandboxes);
             if !keys.is_empty() {
-                let end = live.living().completed.filter(|end| end.stopped);
+                let is_made_up = |key: &Key| match key {
+                    Key::Address(address) => live.state.is_end_made_up(*address),
+                    Key::Id(_) => false,
+                };
+                let end = live.living().completed;
+                let end = end.filter(|end| end.stopped || keys.iter().all(is_made_up));
                 others.add(keys, &live.state, end.as_ref());
             }
         }
