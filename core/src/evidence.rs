@@ -419,24 +419,4 @@ pub enum Grade {
     Unfenced,
 }
 
-impl Grade {
-    /// All of them, best first.
-    pub const ALL: [Self; 5] = [
-        Self::Settled,
-        Self::Fenced,
-        Self::Witnessed,
-        Self::Unwitnessed,
-        Self::Unfenced,
-    ];
-
-    /// The word for logs and metric labels.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Settled => "settled",
-            Self::Fenced => "fenced",
-            Self::Witnessed => "witnessed",
-            Self::Unwitnessed => "unwitnessed",
-            Self::Unfenced => "unfenced",
-        }
-    }
-}
+words! { Grade: Settled "settled", Fenced "fenced", Witnessed "witnessed", Unwitnessed "unwitnessed", Unfenced "unfenced" }

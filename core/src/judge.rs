@@ -123,25 +123,7 @@ pub enum Cause {
     Leftover,
 }
 
-impl Cause {
-    /// All of them, in the order of their rules.
-    pub const ALL: [Self; 4] = [
-        Self::Deleted,
-        Self::Completed,
-        Self::Predecessor,
-        Self::Leftover,
-    ];
-
-    /// The word for logs and metric labels.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Deleted => "deleted",
-            Self::Completed => "completed",
-            Self::Predecessor => "predecessor",
-            Self::Leftover => "leftover",
-        }
-    }
-}
+words! { Cause: Deleted "deleted", Completed "completed", Predecessor "predecessor", Leftover "leftover" }
 
 /// Why nothing can be said.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -10,6 +10,23 @@
 //!  node states, Leases ───▶ node::Nodes ──────────────────────▲            API server's answer
 //! ```
 
+/// Lists all variants of an enum, each with its word in logs, reports and labels of metrics.
+macro_rules! words {
+    ($name:ident: $($variant:ident $word:literal),+) => {
+        impl $name {
+            /// All of them, in this order.
+            pub const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
+
+            /// The word for logs, reports and labels of metrics.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word),+
+                }
+            }
+        }
+    };
+}
+
 pub mod address;
 pub mod batch;
 pub mod breaker;

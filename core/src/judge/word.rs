@@ -17,27 +17,7 @@ pub enum Word {
     Unknown,
 }
 
-impl Word {
-    /// All of them.
-    pub const ALL: [Self; 5] = [
-        Self::Live,
-        Self::Unreported,
-        Self::Stale,
-        Self::Unfenced,
-        Self::Unknown,
-    ];
-
-    /// As it is shown.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Live => "live",
-            Self::Unreported => "unreported",
-            Self::Stale => "stale",
-            Self::Unfenced => "unfenced",
-            Self::Unknown => "unknown",
-        }
-    }
-}
+words! { Word: Live "live", Unreported "unreported", Stale "stale", Unfenced "unfenced", Unknown "unknown" }
 
 impl Held {
     /// The word for a row that is held for this reason.
