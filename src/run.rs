@@ -5,6 +5,7 @@
 //! [`Phase`] and gets the error of a run that failed.
 
 use std::{
+    collections::HashSet,
     future::Future,
     sync::{Arc, Mutex},
     time::Duration,
@@ -179,13 +180,19 @@ impl Collector {
         let mut background = JoinSet::new();
         let [pods_synced, nodes_synced, nads_synced] =
             vitals.synced.each_ref().map(|(_, synced)| synced.clone());
-        let (client, sink) = (watches.clone(), PodSink(context.clone()));
-        let informer = follow(client, sink, pods_synced, history.clone());
+        let sink = PodSink(context.clone());
+        let informer = follow(watches.clone(), sink, pods_synced, history.clone());
         background.spawn(named("the pod informer", informer));
-        let (client, sink) = (watches.clone(), NodeSink::new(context.clone()));
-        let informer = follow(client, sink, nodes_synced, history.clone());
+        let sink = NodeSink {
+            context: context.clone(),
+            listed: None,
+        };
+        let informer = follow(watches.clone(), sink, nodes_synced, history.clone());
         background.spawn(named("the node informer", informer));
-        let sink = NadSink::new(vitals.evidence.clone());
+        let sink = NadSink {
+            evidence: vitals.evidence.clone(),
+            listed: HashSet::new(),
+        };
         let informer = follow(watches, sink, nads_synced, history.clone());
         background.spawn(named("the definition informer", informer));
         if context.config.collect_empty_pools {

@@ -115,18 +115,9 @@ impl Sink<LeanPod> for PodSink {
 
 /// Nodes: into their index.
 pub struct NodeSink {
-    context: Arc<Context>,
+    pub context: Arc<Context>,
     /// The names in the list that is being read, if one is.
-    listed: Option<HashSet<String>>,
-}
-
-impl NodeSink {
-    pub fn new(context: Arc<Context>) -> Self {
-        Self {
-            context,
-            listed: None,
-        }
-    }
+    pub listed: Option<HashSet<String>>,
 }
 
 impl Sink<LeanNode> for NodeSink {
@@ -179,18 +170,9 @@ impl Sink<LeanNode> for NodeSink {
 
 /// Definitions: into the evidence, so that a deleted pod costs no request for its networks.
 pub struct NadSink {
-    evidence: Shared<Evidence>,
+    pub evidence: Shared<Evidence>,
     /// The names in the list that is being read.
-    listed: HashSet<String>,
-}
-
-impl NadSink {
-    pub fn new(evidence: Shared<Evidence>) -> Self {
-        Self {
-            evidence,
-            listed: HashSet::new(),
-        }
-    }
+    pub listed: HashSet<String>,
 }
 
 impl Sink<DeserializeGuard<NetworkAttachmentDefinition>> for NadSink {

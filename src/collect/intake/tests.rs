@@ -17,7 +17,10 @@ fn definition(name: &str, spec: &Value) -> DeserializeGuard<NetworkAttachmentDef
 
 fn sink() -> NadSink {
     let evidence = Evidence::new(Limits::default(), Nodes::default());
-    NadSink::new(Arc::new(evidence.into()))
+    NadSink {
+        evidence: Arc::new(evidence.into()),
+        listed: HashSet::new(),
+    }
 }
 
 #[test]
