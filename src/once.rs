@@ -76,32 +76,20 @@ impl fmt::Display for Summary {
         } else {
             writeln!(f, "freed {freed} addresses and {reservations} reservations")?;
         }
-        if survey.pools_unreadable > 0 {
-            let count = survey.pools_unreadable;
-            writeln!(f, "{count} pools cannot be read: see the log")?;
-        }
-        if survey.reservations_unreadable > 0 {
-            let count = survey.reservations_unreadable;
-            writeln!(
-                f,
-                "{count} reservations cannot be read: ipgc audit tells which"
-            )?;
-        }
-        if self.failed > 0 {
-            writeln!(f, "{} could not be removed: see the log", self.failed)?;
-        }
-        if self.waiting > 0 {
-            let count = self.waiting;
-            writeln!(
-                f,
-                "{count} pods have addresses that may not go yet: ipgc audit tells what each waits for"
-            )?;
-        }
-        if self.begun > 0 {
-            let count = self.begun;
-            writeln!(f, "{count} of them are half done: run it again")?;
-        }
-        Ok(())
+        let (pools, unread) = (survey.pools_unreadable, survey.reservations_unreadable);
+        let waits = "pods have addresses that may not go yet: ipgc audit tells what each waits for";
+        let left = [
+            (pools as u64, "pools cannot be read: see the log"),
+            (
+                unread as u64,
+                "reservations cannot be read: ipgc audit tells which",
+            ),
+            (self.failed, "could not be removed: see the log"),
+            (self.waiting as u64, waits),
+            (self.begun as u64, "of them are half done: run it again"),
+        ];
+        let mut left = left.iter().filter(|(count, _)| *count > 0);
+        left.try_for_each(|(count, what)| writeln!(f, "{count} {what}"))
     }
 }
 

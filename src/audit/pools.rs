@@ -119,29 +119,19 @@ impl Split {
     }
 
     /// Adds others.
-    pub fn add(&mut self, other: Self) {
-        self.live += other.live;
-        self.unreported += other.unreported;
-        self.stale += other.stale;
-        self.unfenced += other.unfenced;
-        self.unknown += other.unknown;
+    pub fn add(&mut self, mut other: Self) {
+        for word in Word::ALL {
+            *self.of(word) += *other.of(word);
+        }
     }
 }
 
 /// `1 live, 0 unreported, 2 stale, 0 unfenced, 0 unknown`.
 impl fmt::Display for Split {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            live,
-            unreported,
-            stale,
-            unfenced,
-            unknown,
-        } = self;
-        write!(
-            f,
-            "{live} live, {unreported} unreported, {stale} stale, {unfenced} unfenced, {unknown} unknown"
-        )
+        let mut all = *self;
+        let words = Word::ALL.map(|word| format!("{} {}", all.of(word), word.as_str()));
+        f.write_str(&words.join(", "))
     }
 }
 
