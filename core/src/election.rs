@@ -118,9 +118,7 @@ impl Candidate {
 
     /// Relies on the Lease no more.
     pub fn step_down(&mut self) {
-        self.seen = None;
-        self.held_until = None;
-        self.tries_until = None;
+        *self = Self::new(&self.identity);
     }
 
     /// Until when the Lease may be relied on; `None` where it is not ours.

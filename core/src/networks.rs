@@ -66,8 +66,8 @@ impl Status {
             Err(error) => return Self::Malformed(excerpt(&error.to_string()).into()),
         };
         Self::of(raw.iter().map(|entry| StatusEntry {
-            network: &entry.name,
-            interface: &entry.interface,
+            network: entry.name.as_deref().unwrap_or_default(),
+            interface: entry.interface.as_deref().unwrap_or_default(),
             addresses: &entry.ips,
         }))
     }
@@ -187,16 +187,10 @@ impl Status {
 
 #[derive(Deserialize)]
 struct RawEntry {
-    #[serde(default, deserialize_with = "or_nothing")]
-    name: Box<str>,
-    #[serde(default, deserialize_with = "or_nothing")]
-    interface: Box<str>,
+    name: Option<Box<str>>,
+    interface: Option<Box<str>>,
     #[serde(default, deserialize_with = "addresses")]
     ips: Box<[IpAddr]>,
-}
-
-fn or_nothing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<str>, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 fn addresses<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<[IpAddr]>, D::Error> {

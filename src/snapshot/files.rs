@@ -33,11 +33,7 @@ pub const DUMP: &str = "kubectl get ippools,overlappingrangeipreservations,nodes
 pub fn read(paths: &[PathBuf], selector: Option<&Selector>) -> Result<Snapshot, String> {
     let mut reader = Reader {
         gather: Gather::new(Source::Files, selector),
-        others: BTreeMap::new(),
-        texts: 0,
-        order: Vec::new(),
-        of_pods: BTreeMap::new(),
-        empty: Vec::new(),
+        ..Reader::default()
     };
     for path in expand(paths, &mut reader.gather.is_gathered)? {
         let named = |error: String| format!("{}: {error}", path.display());
@@ -55,6 +51,7 @@ const PACKED: [&str; 2] = [".tar.gz", ".tgz"];
 const EMPTY: &str = "is empty: it was cut off, or what wrote it failed";
 
 /// Takes in the objects of all files.
+#[derive(Default)]
 struct Reader {
     gather: Gather,
     /// How many there are of other kinds.

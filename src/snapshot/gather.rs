@@ -20,6 +20,7 @@ use crate::{
 /// So many definitions that cannot be read are named.
 const FEW: usize = 5;
 
+#[derive(Default)]
 pub(super) struct Gather {
     pub(super) snapshot: Snapshot,
     selector: Option<Selector>,
@@ -84,11 +85,7 @@ impl Gather {
                 ..Snapshot::default()
             },
             selector: selector.cloned(),
-            names: HashSet::new(),
-            is_gathered: false,
-            only_empty: false,
-            again: 0,
-            timeless: Vec::new(),
+            ..Self::default()
         }
     }
 
