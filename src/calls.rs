@@ -24,7 +24,7 @@ pub const DEADLINE: Duration = Duration::from_secs(20);
 /// Deadline of a write of a pool or a reservation. A write that hangs holds up those that were begun with it. One that the
 /// server does later all the same is found by the next read. Longer than the ten seconds after which the API server by
 /// default does not wait for a webhook any more.
-const WRITE_DEADLINE: Duration = Duration::from_secs(15);
+pub const WRITE_DEADLINE: Duration = Duration::from_secs(15);
 
 /// A GET whose answer takes longer is sent once more: its connection may be dead, or nearly so.
 pub const SLOW: Duration = Duration::from_secs(5);
@@ -232,13 +232,6 @@ pub async fn call<T>(
     within(DEADLINE, request).await
 }
 
-/// Awaits one write of a pool under a shorter deadline.
-pub async fn write<T>(
-    request: impl Future<Output = Result<T, kube::Error>>,
-) -> Result<T, CallError> {
-    within(WRITE_DEADLINE, request).await
-}
-
 /// Awaits one request under this deadline.
 pub async fn within<T>(
     deadline: Duration,
@@ -264,7 +257,7 @@ pub async fn with_permit<T>(
     work.await
 }
 
-/// Sends one request, and reads the text of the answer: a read under [`DEADLINE`], a write as [`write`] does.
+/// Sends one request, and reads the text of the answer: a read under [`DEADLINE`], a write under [`WRITE_DEADLINE`].
 pub async fn text(client: &Client, request: Request<Vec<u8>>) -> Result<String, CallError> {
     let deadline = if *request.method() == Method::GET {
         DEADLINE

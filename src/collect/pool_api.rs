@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     api::{IpPool, NodeSlicePool},
-    calls::{CallError, SLOW, list, next_page, text, with_permit, write},
+    calls::{CallError, SLOW, WRITE_DEADLINE, list, next_page, text, with_permit, within},
 };
 
 /// Text of pools to a page, about. It is what a sweep needs in memory, beside what it finds.
@@ -166,7 +166,8 @@ impl Context {
         let api: Api<IpPool> = Api::namespaced(self.client.clone(), &key.namespace);
         let patch = Patch::<()>::Json(patch.to_json_patch());
         let params = PatchParams::default();
-        let freed = write(api.patch_metadata(&key.name, &params, &patch)).await;
+        let patched = api.patch_metadata(&key.name, &params, &patch);
+        let freed = within(WRITE_DEADLINE, patched).await;
         freed.map(|_: PartialObjectMeta<IpPool>| ())
     }
 }
