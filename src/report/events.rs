@@ -46,12 +46,6 @@ use crate::{
 
 /// Reason of the events on a success.
 pub const COLLECTED: &str = "IPAddressGarbageCollected";
-/// Reason of the events on rows that a silent node holds.
-pub const HELD_UNFENCED: &str = "IPAddressHeldUnfenced";
-/// Reason of the events on rows that are held for a pod which is not theirs.
-pub const IN_USE_TWICE: &str = "IPAddressInUseTwice";
-/// Reason of the events on pools of which the breaker stops rows.
-pub const BREAKER_OPEN: &str = "IPPoolGCBreakerOpen";
 /// Reason of the events on objects that the API server refuses to change, though we may.
 pub const REFUSED: &str = "IPAddressGarbageCollectionRefused";
 /// Reason of the events on reservations of a namespace in which no reservation can be claimed.
@@ -161,7 +155,7 @@ impl Events {
                  node {first} --overwrite {NO_SANDBOXES_ANNOTATION}=$(date -u +%FT%TZ)"
             )
         };
-        self.take_on_pool(HELD_UNFENCED, pool, uid, &note);
+        self.take_on_pool("IPAddressHeldUnfenced", pool, uid, &note);
     }
 
     /// A row of the pool is held for a pod that is not its own.
@@ -171,7 +165,7 @@ impl Events {
             "address {address} of pod {podref} is held: {held}. Delete that pod, and the row is freed \
              after its end; a new pod gets an address of its own"
         );
-        self.take_on_pool(IN_USE_TWICE, pool, uid, &note);
+        self.take_on_pool("IPAddressInUseTwice", pool, uid, &note);
     }
 
     /// The breaker is open, and stops this many rows of the pool.
@@ -182,7 +176,7 @@ impl Events {
              {} --overwrite {ACK_ANNOTATION}=$(date -u +%FT%TZ) (found {since:.0})",
             pool.namespace, pool.name
         );
-        self.take_on_pool(BREAKER_OPEN, pool, uid, &note);
+        self.take_on_pool("IPPoolGCBreakerOpen", pool, uid, &note);
     }
 
     /// The API server refuses to remove rows from this pool, though we may.

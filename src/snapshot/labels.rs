@@ -9,11 +9,7 @@ use kube::core::{Expression, Selector};
 /// # Errors
 /// One line that names the part which is none.
 pub fn parse(text: &str) -> Result<Selector, String> {
-    parts(text).into_iter().map(requirement).collect()
-}
-
-/// Split at commas that are in no parentheses.
-fn parts(text: &str) -> Vec<&str> {
+    // A comma in parentheses stands between values.
     let mut depth = 0_usize;
     let at_comma = |c: char| {
         match c {
@@ -23,11 +19,10 @@ fn parts(text: &str) -> Vec<&str> {
         }
         c == ',' && depth == 0
     };
-    text.split(at_comma).map(str::trim).collect()
-}
-
-fn requirement(text: &str) -> Result<Expression, String> {
-    expression(text).ok_or_else(|| format!("not a label selector: {text:?}"))
+    let parts = text.split(at_comma).map(str::trim);
+    parts
+        .map(|part| expression(part).ok_or_else(|| format!("not a label selector: {part:?}")))
+        .collect()
 }
 
 fn expression(text: &str) -> Option<Expression> {
