@@ -52,7 +52,13 @@ impl Turn<'_> {
             }
         }
         let claimed = self.batch.claimed();
-        let orphans = [self.orphans(&claimed).await, claimed.clone()].concat();
+        let orphans = self.orphans(&claimed).await.unwrap_or_else(|failure| {
+            for (podref, _) in self.batch.orphans() {
+                self.outcome(&podref, failure.clone());
+            }
+            Vec::new()
+        });
+        let orphans = [orphans, claimed.clone()].concat();
         let mut wanted = orphans.clone();
         wanted.extend(self.batch.gone(|podref, removed| {
             // If the pod has a row with this address in another sandbox, it was given the address again since an earlier try.
@@ -132,17 +138,13 @@ impl Turn<'_> {
     }
 
     /// Of the reservations that had no row when they were found, those that may go now; those that were `claimed` are
-    /// not judged again.
-    async fn orphans(&mut self, claimed: &[Wanted]) -> Vec<Wanted> {
-        let mut wanted = Vec::new();
-        if !self.is_observed {
-            return wanted;
-        }
+    /// not judged again. The failure of a request is that of all of them.
+    async fn orphans(&mut self, claimed: &[Wanted]) -> Result<Vec<Wanted>, Outcome> {
         let orphans = self.batch.orphans();
-        let names: BTreeSet<_> = orphans.iter().map(|(_, name)| name.clone()).collect();
-        if names.is_empty() {
-            return wanted;
+        if !self.is_observed || orphans.is_empty() {
+            return Ok(Vec::new());
         }
+        let names = orphans.iter().map(|(_, name)| name.clone()).collect();
         let namespace = &self.key.namespace;
         let known = orphans.iter().map(|(podref, _)| {
             let ends = self.batch.ends(podref);
@@ -166,45 +168,33 @@ impl Turn<'_> {
         let rows: Vec<_> = rows.collect();
         let others = self.context.evidence().pods.others(rows.iter());
         let known = known.collect();
-        if let Err(error) = self.read_nodes(None, &known, &others).await {
-            let failure = self.failure(Access::Read, "read nodes", &error);
-            for (podref, _) in orphans {
-                self.outcome(&podref, failure.clone());
-            }
-            return wanted;
-        }
+        let read = self.read_nodes(None, &known, &others).await;
+        read.map_err(|error| self.failure(Access::Read, "read nodes", &error))?;
         let claims = self.resource_claims(&orphans).await;
-        let mut marked = HashSet::new();
-        match self.context.reservations_named(namespace, &names).await {
-            Ok(found) => {
-                for (podref, name) in orphans {
-                    let Some(found) = found.get(&name) else {
-                        continue;
-                    };
-                    let place = self.place_of(&name);
-                    let is_claimed = claimed.iter().any(|it| {
-                        let is_of = |(network, address)| {
-                            it.row.address == address && it.networks.contains(&network)
-                        };
-                        place.clone().is_some_and(is_of) && it.row.podref == podref
-                    });
-                    if !is_claimed {
-                        marked.extend(place.filter(|_| found.is_claimed()));
-                        wanted.extend(self.orphan(&podref, found, &claims));
-                    }
-                }
-            }
-            Err(error) => {
-                let failure = self.failure(Access::Read, "read reservations", &error);
-                for (podref, _) in orphans {
-                    self.outcome(&podref, failure.clone());
-                }
+        let (mut wanted, mut marked) = (Vec::new(), HashSet::new());
+        let found = self.context.reservations_named(namespace, &names).await;
+        let found =
+            found.map_err(|error| self.failure(Access::Read, "read reservations", &error))?;
+        for (podref, name) in orphans {
+            let Some(found) = found.get(&name) else {
+                continue;
+            };
+            let place = self.place_of(&name);
+            let is_claimed = claimed.iter().any(|it| {
+                let is_of = |(network, address)| {
+                    it.row.address == address && it.networks.contains(&network)
+                };
+                place.clone().is_some_and(is_of) && it.row.podref == podref
+            });
+            if !is_claimed {
+                marked.extend(place.filter(|_| found.is_claimed()));
+                wanted.extend(self.orphan(&podref, found, &claims));
             }
         }
         if !wanted.is_empty() {
             self.retain_free(&mut wanted, &marked).await;
         }
-        wanted
+        Ok(wanted)
     }
 
     /// Only the sweep saw that no row of the network has the address, and that may be long ago. So the pools are read
@@ -225,11 +215,9 @@ impl Turn<'_> {
             let look = read_rows_again(self.context, namespace, &addresses, is_living);
             with_permit(permit, LONGEST_LOOK, look).await
         };
-        let Some(found) = self.context.stop.run_until_cancelled(look).await else {
-            for wanted in std::mem::take(wanted) {
-                self.outcome(&wanted.row.podref, Outcome::postponed(Duration::ZERO));
-            }
-            return;
+        let found = match self.context.stop.run_until_cancelled(look).await {
+            Some(found) => found.map_err(|error| self.failure(Access::Read, "read pools", &error)),
+            None => Err(Outcome::postponed(Duration::ZERO)),
         };
         match found {
             Ok(found) => wanted.retain_mut(|wanted| {
@@ -259,10 +247,9 @@ impl Turn<'_> {
                     || networks.all(|network| !found.has_row(namespace, network, address))
                         && !(wanted.fact.is_of_living() && is_reported())
             }),
-            Err(error) => {
-                let failure = self.failure(Access::Read, "read pools", &error);
+            Err(outcome) => {
                 for wanted in std::mem::take(wanted) {
-                    self.outcome(&wanted.row.podref, failure.clone());
+                    self.outcome(&wanted.row.podref, outcome.clone());
                 }
             }
         }
