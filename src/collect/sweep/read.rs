@@ -193,7 +193,7 @@ impl<'l> SweepRead<'l> {
                         range: row.range,
                         definitions,
                     };
-                    let notes = fresh && !pods.is_listing();
+                    let notes = fresh && !pods.listing;
                     // The index counts rows too, so each is shown to it.
                     let is_live = pods.glance(row, scope, notes, now);
                     !is_live || is_of_claim || owns_lone
