@@ -338,9 +338,7 @@ impl Ended {
     ///
     /// [`Status::dels`]: crate::networks::Status::dels
     pub fn dels(&self, row: &RowContent) -> usize {
-        let PodState {
-            status, request, ..
-        } = &self.last;
+        let (status, request) = (&self.last.status, &self.last.request);
         let is_first = match row.interface.as_deref() {
             Some(interface) => interface == FIRST_INTERFACE,
             None => !status

@@ -363,9 +363,7 @@ fn is_changing(pod: &PodState) -> bool {
 
 /// Rule 6: if the row is of an earlier incarnation, from when on this is certain.
 fn is_predecessors(subject: &Subject<'_>, pod: &PodState) -> Option<Moment> {
-    let Subject {
-        row, facts, policy, ..
-    } = subject;
+    let (row, facts, policy) = (subject.row, subject.facts, subject.policy);
     // The watch may be behind, at a predecessor.
     let living = facts.living.as_ref().filter(|l| l.uid == pod.uid);
     // The pod reported the row as it is: it took the row over, whatever its definition says now.

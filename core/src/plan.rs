@@ -282,13 +282,8 @@ impl Planner {
         now: Moment,
     ) {
         let in_work = self.cases.owners();
-        let Evidence {
-            first_seen,
-            nodes,
-            pods,
-            ..
-        } = evidence;
-        first_seen.forget(now.since(before), now);
+        evidence.first_seen.forget(now.since(before), now);
+        let (nodes, pods) = (&evidence.nodes, &mut evidence.pods);
         let keep = KEEP_EVIDENCE.max(policy.longest_wait(pods.longest_grace()));
         pods.forget(begun, now, keep, |end| {
             let node = end.last.node.as_ref();

@@ -99,17 +99,14 @@ impl Context {
 
     /// Tells what became of a case after its turn.
     fn report_case(&self, case: &TurnEnded, given_up: &mut HashSet<CaseKey>) {
-        let TurnEnded {
-            key, next, failure, ..
-        } = case;
-        let (pool, pod) = key;
-        let reason = failure.as_deref().unwrap_or_default();
-        match next {
+        let (pool, pod) = &case.key;
+        let reason = case.failure.as_deref().unwrap_or_default();
+        match case.next {
             Next::Closed => {
-                given_up.remove(key);
+                given_up.remove(&case.key);
             }
             Next::Waits(until) => {
-                let wait = self.clock.until(*until);
+                let wait = self.clock.until(until);
                 debug!(%pod, %pool, ?wait, "not free to go yet");
             }
             Next::Retries(wait) => warn!(%pod, %pool, reason, ?wait, "will try again"),

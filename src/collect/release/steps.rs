@@ -11,7 +11,6 @@ use ipgc_core::{
     fact::Fact,
     names::may_be_of_another,
     pods::PodIndex,
-    pool::RowContent,
     proof::{OF_RESOURCE_CLAIMS, Presence, ResourceClaims, of_lone_reservation},
     refusal::Claims,
     reservation::Reservation,
@@ -158,9 +157,7 @@ impl Context {
 
     /// The server refuses the claim of a reservation, and maybe all of them.
     fn claim_refused(&self, reservation: &Reservation, reason: &str) {
-        let Reservation {
-            namespace, name, ..
-        } = reservation;
+        let (namespace, name) = (&reservation.namespace, &reservation.name);
         let now = self.clock.now();
         let are_forbidden = lock(&self.claims)
             .entry(namespace.clone())
@@ -190,9 +187,7 @@ async fn left(
         let reason = error.to_string();
         if context.is_refusal_to_be_told(&reservation.uid, &reason) {
             context.counters.frees_refused.inc();
-            let Reservation {
-                namespace, name, ..
-            } = reservation;
+            let (namespace, name) = (&reservation.namespace, &reservation.name);
             warn!(
                 namespace,
                 reservation = name,
@@ -255,16 +250,14 @@ pub(super) async fn prove<'r>(
     let evidence = context.evidence();
     for marked in marked {
         let wanted = marked.deletion.wanted;
-        let RowContent {
-            podref, address, ..
-        } = &*wanted.row;
+        let (podref, address) = (&wanted.row.podref, wanted.row.address);
         let of_pod = presence.get(podref).cloned();
-        let found = of_pod.map(|it| of_lone_reservation(podref, *address, &claims, it));
+        let found = of_pod.map(|it| of_lone_reservation(podref, address, &claims, it));
         let found = found.as_ref();
         // A pod that lives may report what the name tells in another network.
         if let Some(Presence::Present(Some(pod))) = found
             && wanted.fact.is_of_living()
-            && may_be_of_another(&marked.reservation.name, Some(wanted.row.address), pod)
+            && may_be_of_another(&marked.reservation.name, Some(address), pod)
         {
             kept.push(marked);
             continue;
@@ -274,7 +267,7 @@ pub(super) async fn prove<'r>(
             range: None,
             definitions: &evidence.definitions,
         };
-        match wanted.fact.check(found, wanted.row.address, &scope) {
+        match wanted.fact.check(found, address, &scope) {
             Ok(true) if is_news(marked.deletion, found, &evidence.pods, is_fresh) => {
                 let left = Left::Postponed(LOOK_AGAIN);
                 marked.deletion.leave(released, left);
@@ -296,11 +289,7 @@ impl<'r> Proven<'r> {
         self,
         context: &Context,
     ) -> Result<Option<Deletion<'r>>, (Deletion<'r>, Left)> {
-        let Marked {
-            reservation,
-            deletion,
-            ..
-        } = self.0;
+        let (reservation, deletion) = (self.0.reservation, self.0.deletion);
         let (namespace, name) = (&reservation.namespace, &reservation.name);
         match context.delete_reservation(&reservation).await {
             Ok(()) => {
@@ -321,14 +310,10 @@ impl<'r> Proven<'r> {
 impl<'r> Marked<'r> {
     /// The pod is back, or a row has the address: whoever accepted the reservation keeps it.
     pub(super) async fn give_back(self, context: &Context) -> Result<(), (Deletion<'r>, Left)> {
-        let Marked {
-            reservation,
-            deletion,
-            ripe,
-        } = self;
-        if ripe.is_none() {
+        if !self.is_claimed() {
             return Ok(());
         }
+        let (reservation, deletion) = (self.reservation, self.deletion);
         let (namespace, name) = (&reservation.namespace, &reservation.name);
         let given_back = context.patch_reservation(&reservation, reservation.give_back());
         match given_back.await {

@@ -19,7 +19,7 @@ use ipgc_core::{
     id::is_uid,
     ipam::{Span, handed_out, hands_out},
     judge::{Held, Stale, Unknown, Verdict, Word, in_use},
-    known::{Evidence, Known, Overlaps},
+    known::{Known, Overlaps},
     names::KnownNetworks,
     networks::StatusEntry,
     podref::PodRef,
@@ -185,17 +185,15 @@ impl<'l> SweepRead<'l> {
                     if !place.is_some_and(|(range, address)| hands_out(range, *spans, address)) {
                         *outside.entry(key.clone()).or_default() += 1;
                     }
-                    let Evidence {
-                        pods, definitions, ..
-                    } = &mut *evidence;
+                    let evidence = &mut *evidence;
                     let scope = Scope {
                         networks: it,
                         range: row.range,
-                        definitions,
+                        definitions: &evidence.definitions,
                     };
-                    let notes = fresh && !pods.listing;
+                    let notes = fresh && !evidence.pods.listing;
                     // The index counts rows too, so each is shown to it.
-                    let is_live = pods.glance(row, scope, notes, now);
+                    let is_live = evidence.pods.glance(row, scope, notes, now);
                     !is_live || is_of_claim || owns_lone
                 })
             });

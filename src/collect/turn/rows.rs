@@ -96,9 +96,7 @@ impl Turn<'_> {
     }
 
     fn held(&self, row: &Row, content: &RowContent, reason: &Held) {
-        let RowContent {
-            address, podref, ..
-        } = content;
+        let (address, podref) = (content.address, &content.podref);
         debug!(pool = %self.key, %address, %podref, %reason, "held");
         let now = self.context.clock.now();
         self.context.see_held(self.uid(), row, content, now);

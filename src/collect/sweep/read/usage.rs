@@ -8,7 +8,6 @@ use ipgc_core::{
     address::{Range, pool_name},
     definitions::Definitions,
     ipam::Span,
-    known::Evidence,
 };
 
 use super::SweepRead;
@@ -30,10 +29,8 @@ impl SweepRead<'_> {
             let mut ranges = swept.get(&network).into_iter().flatten();
             self.namespace.is_none() || ranges.any(|range| range.contains(address))
         };
-        let Evidence {
-            pods, definitions, ..
-        } = &mut *context.evidence();
-        let usage = pods.usage(definitions, is_swept);
+        let evidence = &mut *context.evidence();
+        let usage = evidence.pods.usage(&evidence.definitions, is_swept);
         // Two pods report one address whatever the pools say. But a pool that cannot be read may have the row that
         // seems to be missing: then their count is not known.
         self.report.duplicates = usage.duplicates;
