@@ -42,7 +42,7 @@ const TRIES: usize = 10;
 /// How the API server begins to tell that a webhook, or an admission policy, refuses a request.
 const DENIED: [&str; 2] = [" denied the request", " denied request: "];
 
-/// Objects to a page of a list of metadata.
+/// Objects to a page of a list, where each may be some kilobytes.
 pub const PAGE: u32 = 500;
 
 /// Why a request gave nothing.
@@ -93,7 +93,10 @@ impl CallError {
         let Some(status) = self.status() else {
             return Answer::Unclear;
         };
-        match Answer::of_code(status.code, self.names_fields()) {
+        // A refusal that names fields says that the object itself is not to the server's liking.
+        let details = status.details.as_ref();
+        let names_fields = details.is_some_and(|details| !details.causes.is_empty());
+        match Answer::of_code(status.code, names_fields) {
             // A refusal may be about our rights all the same.
             Answer::Forbidden => Answer::Forbidden,
             // A webhook chooses its code. These words before its own are the API server's.
@@ -111,12 +114,6 @@ impl CallError {
     /// Whether somebody else wrote first.
     pub fn is_conflict(&self) -> bool {
         self.status().is_some_and(|status| status.code == 409)
-    }
-
-    /// Whether a refusal names fields: the object itself is not to the server's liking.
-    fn names_fields(&self) -> bool {
-        let details = self.status().and_then(|status| status.details.as_ref());
-        details.is_some_and(|details| !details.causes.is_empty())
     }
 
     /// Whether the API server itself says that there is no such object. A bare 404 is no such word:

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The namespace of the kubelets' heartbeats.
-const NODE_LEASES: &str = "kube-node-lease";
+pub const NODE_LEASES: &str = "kube-node-lease";
 /// The verbs that a dry run uses.
 const READS: [&str; 3] = ["get", "list", "watch"];
 

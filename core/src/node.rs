@@ -304,24 +304,16 @@ impl Node {
         (ready && now.since(beat.last) <= SILENCE).then_some(beat)
     }
 
-    /// Since when the kubelet has been at work without a break, if it is.
-    fn alive_since(&self, now: Moment) -> Option<Moment> {
-        self.alive(now).map(|beat| beat.first)
-    }
-
     /// Whether it exists, and nothing shows that its kubelet is at work.
     fn is_silent(&self, now: Moment) -> bool {
         let Some(state) = &self.state else {
             return false;
         };
         let listened = self.lease.read.is_some_and(|(first, last)| {
-            now.since(last) < SILENCE && last.since(first.max(self.beat_end())) >= SILENCE
+            let beat = self.lease.beat.map_or(Moment::EPOCH, |beat| beat.last);
+            now.since(last) < SILENCE && last.since(first.max(beat)) >= SILENCE
         });
-        !state.ready || (listened && self.alive_since(now).is_none())
-    }
-
-    fn beat_end(&self) -> Moment {
-        self.lease.beat.map_or(Moment::EPOCH, |beat| beat.last)
+        !state.ready || (listened && self.alive(now).is_none())
     }
 
     /// Its standing with regard to an incarnation that ended at `end`.

@@ -22,10 +22,8 @@ use tokio::time::sleep;
 use tracing::warn;
 
 use super::context::{Context, Interest};
-use crate::{backoff::Backoff, calls::CallError};
+use crate::{backoff::Backoff, calls::CallError, config::NODE_LEASES};
 
-/// Namespace of the kubelets' Leases.
-const LEASES: &str = "kube-node-lease";
 /// Longest time from one read of the Leases to the next: a kubelet renews every ten seconds, and a
 /// minute without a change is silence.
 const READ_EVERY: Duration = Duration::from_secs(10);
@@ -189,7 +187,7 @@ impl Context {
         let mut versions = HashMap::new();
         let add = |lease: Lease| versions.extend(renewal(lease));
         history
-            .read::<Lease, _>(&self.client, Some(LEASES), Request::list, add)
+            .read::<Lease, _>(&self.client, Some(NODE_LEASES), Request::list, add)
             .await?;
         let seen = clock.now();
         let nodes = &mut self.evidence().nodes;

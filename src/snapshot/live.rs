@@ -15,14 +15,12 @@ use serde_json::value::RawValue;
 use super::{Kind, Snapshot, Source, gather::Gather, neighbours, server};
 use crate::{
     access::{Right, Scope},
-    calls::{CallError, list, next_page},
+    calls::{CallError, PAGE, list, next_page},
     collect::pool_api::{first_page, next_size},
 };
 
 /// Objects to a page, where each is small.
 const MANY: u32 = 2_000;
-/// Objects to a page, where each may be some kilobytes.
-const SOME: u32 = 500;
 
 /// The choice of what is read.
 #[derive(Clone, Debug, Default)]
@@ -157,7 +155,7 @@ impl Reader<'_> {
         let mut next = Some(match kind {
             Kind::IpPool => first_page(),
             Kind::Reservation => ListParams::default().limit(MANY),
-            _ => ListParams::default().limit(SOME),
+            _ => ListParams::default().limit(PAGE),
         });
         while let Some(params) = next {
             let answer = match list(self.client, &path, &params).await {

@@ -26,8 +26,6 @@ use tracing::{debug, warn};
 pub use self::{freshness::Freshness, lean_node::LeanNode, lean_pod::LeanPod};
 use crate::{backoff::Backoff, calls::with_causes, history::History};
 
-/// Objects to a page of a list: five megabytes of pods.
-const PAGE_SIZE: u32 = 500;
 /// Longest silence while a list is read. kube sets no deadline of its own here.
 const LIST_DEADLINE: Duration = Duration::from_mins(1);
 /// If no watch can begin for so long, all is listed again: nothing else tells what changed. A list that takes so long, and
@@ -61,7 +59,8 @@ pub async fn follow<K>(
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     let (api, kind) = (Api::<K>::all(client), K::plural(&()));
-    let config = watcher::Config::default().page_size(PAGE_SIZE);
+    // A page of a list has 500 objects: five megabytes of pods.
+    let config = watcher::Config::default();
     let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
     let mut epoch = history.subscribe();
     // Since when no watch can begin, or since a list was begun because of that.
@@ -138,7 +137,7 @@ pub async fn follow<K>(
                         synced.send_replace(false);
                         break;
                     }
-                    if is_gone(&error) || is_lost(&error) {
+                    if is_to_begin_anew(&error) {
                         break;
                     }
                 }
@@ -157,27 +156,19 @@ fn is_watch<B>(request: &http::Request<B>) -> bool {
     query.split('&').any(|parameter| parameter == "watch=true")
 }
 
-/// An event that cannot be read is an event lost: kube goes on behind it, so we begin anew. Most of what
-/// it cannot read kube takes for a refusal, all of whose fields may be absent; real ones are events.
-fn is_lost(error: &watcher::Error) -> bool {
-    matches!(
-        error,
-        watcher::Error::WatchFailed(kube::Error::SerdeError(_) | kube::Error::Api(_))
-    )
+/// Whether kube would not find the way back by itself. An event that cannot be read is an event lost: kube goes on behind
+/// it. Most of what it cannot read kube takes for a refusal, all of whose fields may be absent; real ones are events. As an
+/// HTTP status, 410 is what proxies make of a version that is too old. kube would ask for the same version for ever.
+fn is_to_begin_anew(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::WatchFailed(kube::Error::SerdeError(_) | kube::Error::Api(_)) => true,
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status.code == 410,
+        _ => false,
+    }
 }
 
 /// No list of any kind that is served is answered so.
 fn is_not_served(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404)
-}
-
-/// 410 as an HTTP status, which proxies make of a version that is too old. kube would ask for the
-/// same version for ever.
-fn is_gone(error: &watcher::Error) -> bool {
-    match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status)) => status.code == 410,
-        _ => false,
-    }
 }

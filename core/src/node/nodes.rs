@@ -356,7 +356,8 @@ impl Nodes {
         let pulse = |node: &Node| {
             let is_fenced = node.state.as_ref().map(NodeState::is_fenced);
             let rebooted = node.reboot.map(|reboot| reboot.seen);
-            (is_fenced, node.alive_since(now), rebooted)
+            let alive_since = node.alive(now).map(|beat| beat.first);
+            (is_fenced, alive_since, rebooted)
         };
         let all = self.by_name.iter();
         all.map(|(name, node)| (&**name, pulse(node))).collect()
