@@ -95,11 +95,6 @@ impl Policy {
             .saturating_add(self.del_budget.saturating_mul(rows))
     }
 
-    /// The wait W of a pod of the default termination grace with one address, if that is less than a kubelet may need.
-    pub fn too_short_a_wait(&self) -> Option<Duration> {
-        Some(self.wait(None, 1)).filter(|wait| *wait < KUBELET_NEEDS)
-    }
-
     /// The wait W of a pod with this termination grace. Where that is not known, no pod has a longer one than `longest`.
     pub fn wait_of(&self, own: Option<Duration>, longest: Duration, rows: usize) -> Duration {
         let unknown = longest.clamp(DEFAULT_POD_GRACE, LONGEST_UNKNOWN_GRACE);

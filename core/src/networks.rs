@@ -148,12 +148,6 @@ impl Status {
         reported.count() + asked.saturating_sub(self.further().count())
     }
 
-    /// How many entries have this address.
-    pub fn count_of(&self, address: IpAddr) -> usize {
-        let entries = self.entries();
-        entries.filter(|it| it.addresses.contains(&address)).count()
-    }
-
     /// Whether any entry has this address.
     pub fn has_address(&self, address: IpAddr) -> bool {
         self.addresses().contains(&address)

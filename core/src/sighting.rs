@@ -26,7 +26,7 @@ struct Seen {
 }
 
 /// In place of the uid of a pool, for reservations.
-const RESERVATIONS: &str = "";
+pub const RESERVATIONS: &str = "";
 
 /// All sightings: by the uid of a pool and the key of a row in it. Those of reservations by their uids.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -64,12 +64,7 @@ impl Sightings {
         seen.map(|seen| seen.last = now).is_some()
     }
 
-    /// Forgets a reservation: its wait begins anew when it is seen again.
-    pub fn forget_object(&mut self, uid: &str) {
-        self.forget_one(RESERVATIONS, uid);
-    }
-
-    /// The same for a row.
+    /// Forgets a row, or one of the [`RESERVATIONS`] by its uid: its wait begins anew when it is seen again.
     pub fn forget_one(&mut self, pool_uid: &str, key: &str) {
         if let Some(all) = self.0.get_mut(pool_uid) {
             all.remove(key);

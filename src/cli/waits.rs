@@ -49,7 +49,7 @@ pub struct Args {
 impl Args {
     /// A warning, where the waits add up to less than a kubelet needs.
     pub fn warning(&self) -> Option<String> {
-        let wait = self.policy().too_short_a_wait()?;
+        let wait = Some(self.policy().wait(None, 1)).filter(|wait| *wait < KUBELET_NEEDS)?;
         Some(format!(
             "waits are too short for a pod that was not seen ending well: an address goes after {}, and its kubelet may \
              need {} to stop its sandbox (--grace, --max-pod-grace, --del-budget)",

@@ -100,7 +100,8 @@ pub fn judge_orphan(
 /// Whether a pod reports an address more often than it has rows of it. Then a lone reservation of it may be the pod's:
 /// when the pod began, a definition may have named another network than now.
 pub fn reports_more(pod: &PodState, address: IpAddr, rows: usize) -> bool {
-    pod.status.count_of(address) > rows
+    let entries = pod.status.entries();
+    entries.filter(|it| it.addresses.contains(&address)).count() > rows
 }
 
 /// Judges a reservation without a row whose name is that of several networks with several addresses: it stays, and is

@@ -3,7 +3,7 @@
 //! All else, the environment of containers and the like, is skipped while it is read. Reading is total: every
 //! field may be absent or null.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{net::IpAddr, time::Duration};
 
 use jiff::Timestamp;
 use serde::{Deserialize, de::IgnoredAny};
@@ -172,12 +172,13 @@ impl Wire {
         let podref = PodRef::new(namespace, metadata.name.as_deref()?)?;
         let uid = metadata.uid.as_deref()?.into();
         let (no_annotations, no_spec) = (Annotations::default(), Spec::default());
+        let no_status = PodStatus::default();
         let annotations = metadata.annotations.as_ref().unwrap_or(&no_annotations);
         let mut owners = metadata.owner_references.iter().flatten();
         let controller = owners.find(|owner| owner.controller == Some(true));
         let spec = self.spec.as_ref().unwrap_or(&no_spec);
-        let status = self.status.as_ref();
-        let mut conditions = status.iter().flat_map(|it| it.conditions.iter().flatten());
+        let status = self.status.as_ref().unwrap_or(&no_status);
+        let mut conditions = status.conditions.iter().flatten();
         let up = conditions.find(|condition| condition.kind.as_deref() == Some(CONDITION));
         let host_network = spec.host_network.unwrap_or(false);
         let networks = annotations.status.as_deref();
@@ -189,11 +190,12 @@ impl Wire {
         let grace = spec.termination_grace_period_seconds;
         let born = metadata.creation_timestamp.iter();
         let times = born.chain(&metadata.deletion_timestamp).filter_map(time);
-        let ends = status.into_iter().flat_map(PodStatus::ends);
+        // With the host's network these are the node's.
+        let pod_ips = status.pod_ips().filter(|_| !host_network);
         Some(PodState {
             podref,
             uid,
-            phase: status.and_then(|it| it.phase).unwrap_or_default(),
+            phase: status.phase.unwrap_or_default(),
             deleting: metadata.deletion_timestamp.is_some(),
             node: kept(spec.node_name.as_ref()),
             host_network,
@@ -201,19 +203,18 @@ impl Wire {
             name_may_return: !controller.is_some_and(Owner::makes_up_names),
             termination_grace: grace
                 .map(|seconds| Duration::from_secs(u64::try_from(seconds.max(asked)).unwrap_or(0))),
-            status: match status {
-                // With the host's network these are the node's.
-                Some(status) if !host_network => networks.with_pod_ips(status.pod_ips()),
-                _ => networks,
-            },
+            status: networks.with_pod_ips(pod_ips),
             request: request.map_or_else(Request::default, |it| Request::parse(it, namespace)),
             default_network: kept(annotations.default_network.as_ref()),
             sandbox_ready: up.map(|condition| condition.status.as_deref() == Some("True")),
-            containers: status.map_or_else(Arc::default, PodStatus::all_containers),
-            restarts: status.is_some_and(|it| it.restarts(spec)),
-            container_ids: status.map_or_else(Box::default, PodStatus::all_ids),
+            containers: status
+                .statuses()
+                .filter_map(ContainerStatus::container)
+                .collect(),
+            restarts: status.restarts(spec),
+            container_ids: status.all_ids(),
             has_resource_claims: spec.resource_claims.iter().flatten().count() > 0,
-            since: times.chain(ends).max(),
+            since: times.chain(status.ends()).max(),
         })
     }
 }
@@ -265,11 +266,6 @@ impl PodStatus {
             &self.ephemeral_containers,
         ];
         groups.into_iter().flatten().flatten()
-    }
-
-    fn all_containers(&self) -> Arc<[Container]> {
-        let all = self.statuses();
-        all.filter_map(ContainerStatus::container).collect()
     }
 
     fn all_ids(&self) -> Box<[IdTag]> {

@@ -17,6 +17,7 @@ use ipgc_core::{
     pool::{RowContent, RowCount},
     proof::{KnownResourceClaims, OF_RESOURCE_CLAIMS, Presence, of_lone_reservation},
     reservation::Reservation,
+    sighting::RESERVATIONS,
     work::Wanted,
 };
 use tracing::{debug, info};
@@ -307,7 +308,7 @@ impl Turn<'_> {
         if podref.as_str() == OF_RESOURCE_CLAIMS && !matches!(verdict, Verdict::Stale(_)) {
             // It waits from when it is known that no claim reports its address any more.
             let mut evidence = self.context.evidence();
-            evidence.first_seen.forget_object(&found.uid);
+            evidence.first_seen.forget_one(RESERVATIONS, &found.uid);
         }
         let stale = match verdict {
             Verdict::Stale(stale) => stale,
