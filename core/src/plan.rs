@@ -42,12 +42,7 @@ pub enum Input {
     /// Something happened on these nodes.
     NodesChanged(BTreeSet<Box<str>>),
     /// A turn has done what it could about rows; its requests on the pool took so long.
-    RowsDone {
-        /// The pool.
-        pool: PoolKey,
-        /// How long the requests took.
-        took: Duration,
-    },
+    RowsDone(PoolKey, Duration),
     /// A turn has done what it could for these cases.
     CasesDone(PoolKey, Vec<(PodRef, Work, Outcome)>),
 }
@@ -146,7 +141,7 @@ impl Planner {
                 }
                 Vec::new()
             }
-            Input::RowsDone { pool, took } => {
+            Input::RowsDone(pool, took) => {
                 self.lanes.done(&pool, took, now);
                 Vec::new()
             }
