@@ -206,6 +206,12 @@ pub fn asks_twice(client: Client) -> Client {
     })
 }
 
+/// Whether a GET is one of a watch.
+pub fn is_watch<B>(request: &Request<B>) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    query.split('&').any(|parameter| parameter == "watch=true")
+}
+
 /// Whether the API server could not do what was asked, or did not answer.
 fn has_failed<B>(answer: &kube::Result<Response<B>>) -> bool {
     let is_failure = |it: &Response<_>| it.status().is_server_error();

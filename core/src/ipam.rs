@@ -92,7 +92,7 @@ pub fn parse(config: &str, definition: &str) -> Result<Vec<Ipam>, InvalidConfig>
 
 /// The section of whereabouts in what a plugin is handed, if there is one.
 fn section(plugin: &Value) -> Result<Option<Ipam>, InvalidConfig> {
-    let ipam = Given::whole(plugin).member("ipam")?;
+    let ipam = Given::new("", Some(plugin)).member("ipam")?;
     // The plugin reads the type alone, and calls the IPAM of that name. Others give the same keys other types.
     if ipam.member("type")?.text()? != "whereabouts" {
         return Ok(None);

@@ -86,11 +86,6 @@ pub struct Wanted {
 }
 
 impl Work {
-    /// Whether a removal was asked for, or a claim made, of which the reservations are not done.
-    pub fn is_begun(&self) -> bool {
-        !(self.removed.is_empty() && self.claimed.is_empty())
-    }
-
     /// Whether there are reservations to release.
     pub fn has_reservations(&self) -> bool {
         let mut removed = self.removed.iter();

@@ -9,7 +9,7 @@ use http::{Method, Request};
 use kube::Client;
 use prometheus_client::metrics::{counter::Counter, family::Family};
 
-use crate::calls::via;
+use crate::calls::{is_watch, via};
 
 /// The usual requests of ipgc: seeded, so that a rate is zero before it is anything else.
 const USUAL: [(&str, &[&str]); 9] = [
@@ -100,9 +100,8 @@ fn kind_of<B>(request: &Request<B>) -> (&'static str, &'static str) {
     };
     let known = USUAL.into_iter().find(|(known, _)| *known == resource);
     let resource = known.map_or("other", |(resource, _)| resource);
-    let query = request.uri().query().unwrap_or_default();
     let verb = match *request.method() {
-        Method::GET if query.split('&').any(|parameter| parameter == "watch=true") => "watch",
+        Method::GET if is_watch(request) => "watch",
         Method::GET if name.is_empty() => "list",
         Method::GET => "get",
         Method::POST => "create",

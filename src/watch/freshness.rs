@@ -20,8 +20,7 @@ use kube::{
 use tokio::time::sleep;
 use tower::{service_fn, timeout::TimeoutLayer};
 
-use super::{is_of_pods, is_watch};
-use crate::{clock::Clock, history::History, lock::lock};
+use crate::{calls::is_watch, clock::Clock, history::History, lock::lock};
 
 /// Longest silence of a fresh watch: a minute from bookmark to bookmark, and half of one to spare.
 const FRESH: Duration = Duration::from_secs(90);
@@ -165,7 +164,7 @@ impl Freshness {
             let (client, freshness) = (client.clone(), Arc::clone(&freshness));
             let (history, begun) = (Arc::clone(&history), Arc::clone(&begun));
             let is_watch = is_watch(&request);
-            let is_heard = is_of_pods(&request) && is_watch;
+            let is_heard = is_watch && request.uri().path().ends_with("/pods");
             let asked = is_watch.then(|| history.ask_for_watch(&request));
             let asked = asked.flatten();
             let path = request.uri().path().to_owned();

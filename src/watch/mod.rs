@@ -146,16 +146,6 @@ pub async fn follow<K>(
     }
 }
 
-/// Whether a request lists or watches pods.
-fn is_of_pods<B>(request: &http::Request<B>) -> bool {
-    request.uri().path().ends_with("/pods")
-}
-
-fn is_watch<B>(request: &http::Request<B>) -> bool {
-    let query = request.uri().query().unwrap_or_default();
-    query.split('&').any(|parameter| parameter == "watch=true")
-}
-
 /// Whether kube would not find the way back by itself. An event that cannot be read is an event lost: kube goes on behind
 /// it. Most of what it cannot read kube takes for a refusal, all of whose fields may be absent; real ones are events. As an
 /// HTTP status, 410 is what proxies make of a version that is too old. kube would ask for the same version for ever.

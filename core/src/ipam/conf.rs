@@ -31,7 +31,7 @@ pub(super) fn handed(config: &str, definition: &str) -> Result<Vec<Value>, Inval
         whole.insert("name".to_owned(), definition.into());
     }
     let whole = Value::Object(whole);
-    let read = Given::whole(&whole);
+    let read = Given::new("", Some(&whole));
     if !kind(&read)?.is_empty() {
         return Ok(vec![whole]);
     }

@@ -20,16 +20,12 @@ pub(super) struct Given<'v> {
 }
 
 impl<'v> Given<'v> {
+    /// The configuration itself has no path.
     pub(super) fn new(path: &str, value: Option<&'v Value>) -> Self {
         Self {
             path: path.to_owned(),
             value: value.filter(|value| !value.is_null()),
         }
-    }
-
-    /// The configuration itself.
-    pub(super) fn whole(value: &'v Value) -> Self {
-        Self::new("", Some(value))
     }
 
     fn mismatch(&self) -> InvalidConfig {

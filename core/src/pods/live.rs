@@ -205,8 +205,6 @@ impl Live {
 
 /// The bit of the address at this place, if it has one.
 fn bit(place: usize) -> u32 {
-    let place = u32::try_from(place).ok();
-    place
-        .and_then(|place| 1_u32.checked_shl(place))
-        .unwrap_or(0)
+    let place = u32::try_from(place).unwrap_or(u32::MAX);
+    1_u32.checked_shl(place).unwrap_or(0)
 }

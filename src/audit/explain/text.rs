@@ -63,10 +63,12 @@ impl Text {
 
     fn head(&mut self, explanation: &Explanation, width: usize, colours: bool) {
         let (subject, rows) = (&explanation.subject, &explanation.rows);
+        let are_of_claims = rows.iter().all(|row| row.resource_claim.is_some());
+        let is_nobodys = explanation.pod.is_none() && !rows.is_empty() && are_of_claims;
         match explanation.kind {
             SubjectKind::Address => return,
             // DRANET writes one name for all ResourceClaims, which no pod has.
-            SubjectKind::Pod if explanation.pod.is_none() && are_of_claims(rows) => {
+            SubjectKind::Pod if is_nobodys => {
                 self.paragraph(&format!("podref {subject}"));
             }
             SubjectKind::Pod => {
@@ -186,11 +188,6 @@ impl Text {
             self.line("changes", change);
         }
     }
-}
-
-/// Whether there are rows, and all are of ResourceClaims.
-fn are_of_claims(rows: &[RowExplained]) -> bool {
-    !rows.is_empty() && rows.iter().all(|row| row.resource_claim.is_some())
 }
 
 /// The state of a pod, or whether it is known that there is none.
