@@ -65,19 +65,6 @@ pub struct PoolTally {
 }
 
 impl PoolTally {
-    /// A pool of which this many rows were passed over, since a pod that lives reports them.
-    pub fn new(key: PoolKey, passed_over: usize) -> Self {
-        let mut words = [0; Word::ALL.len()];
-        words[Word::Live as usize] = passed_over;
-        Self {
-            key,
-            size: None,
-            taken: 0,
-            words,
-            oldest_stale: Duration::ZERO,
-        }
-    }
-
     /// A row that is known to be stale for `known`, if it is.
     pub fn count(&mut self, verdict: &Verdict, known: Duration) {
         self.words[verdict.word() as usize] += 1;

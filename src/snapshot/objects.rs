@@ -61,7 +61,7 @@ pub fn read_objects(mut source: impl Read, each: &mut Each<'_>) -> Result<bool, 
     let text = begin.trim_ascii_start();
     let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     let first = text.trim_ascii_start().first();
-    let mut text = Text::new(if first.is_none_or(|first| *first == b'{') {
+    let form = if first.is_none_or(|first| *first == b'{') {
         Form::Json(Box::new(begin.chain(source)))
     } else if let Some(reason) = no_text(text) {
         return Err(reason);
@@ -72,7 +72,16 @@ pub fn read_objects(mut source: impl Read, each: &mut Each<'_>) -> Result<bool, 
             syntax("yaml", &format!("line {}", lines.count()), error)
         })?;
         Form::Yaml(Box::new(Yaml::new(text)))
-    });
+    };
+    let mut text = Text {
+        form,
+        bytes: Vec::new(),
+        start: 0,
+        kept: None,
+        dropped: 0,
+        ended: false,
+        documents: 0,
+    };
     while text.next_document()? {
         text.document(each)?;
     }
@@ -135,19 +144,7 @@ struct Text<'s> {
     documents: usize,
 }
 
-impl<'s> Text<'s> {
-    fn new(form: Form<'s>) -> Self {
-        Self {
-            form,
-            bytes: Vec::new(),
-            start: 0,
-            kept: None,
-            dropped: 0,
-            ended: false,
-            documents: 0,
-        }
-    }
-
+impl Text<'_> {
     /// The place of what is read next.
     fn here(&self) -> String {
         let byte = self.dropped + self.start as u64;

@@ -232,11 +232,16 @@ impl<'l> SweepRead<'l> {
         self.report.rows += pool.total_rows;
         self.tell_unclear_exemption(pool);
         let at = self.places.len();
-        let passed_over = pool.total_rows - pool.rows().len();
-        let mut tally = PoolTally::new(pool.key().clone(), passed_over);
         let size = |range| handed_out(range, spans).unwrap_or(0);
-        tally.size = pool.range.map(size);
-        tally.taken = pool.total_rows.saturating_sub(outside);
+        let mut tally = PoolTally {
+            key: pool.key().clone(),
+            size: pool.range.map(size),
+            taken: pool.total_rows.saturating_sub(outside),
+            words: [0; Word::ALL.len()],
+            oldest_stale: Duration::ZERO,
+        };
+        // The others were passed over, since a pod that lives reports them.
+        tally.words[Word::Live as usize] = pool.total_rows - pool.rows().len();
         let rows = RowCount::by_podref(pool.rows());
         let mut known = HashMap::<PodRef, Known>::new();
         for row in pool.rows() {
