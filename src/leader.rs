@@ -61,8 +61,8 @@ struct State {
 pub struct Leadership {
     clock: Clock,
     state: watch::Receiver<State>,
-    /// Told when a person asks for a sweep.
-    sweep_wanted: Arc<Notify>,
+    /// Told when a person asks for a sweep. Where there is no election nobody can ask.
+    pub(crate) sweep_wanted: Arc<Notify>,
 }
 
 impl Leadership {
@@ -100,11 +100,6 @@ impl Leadership {
             // Renewed meanwhile, it is held for longer.
             sleep(self.clock.until(until)).await;
         }
-    }
-
-    /// Waits until a person asks for a sweep. Where there is no election nobody can ask.
-    pub async fn sweep_wanted(&self) {
-        self.sweep_wanted.notified().await;
     }
 
     /// Whether the Lease could be read, or written, at least once, and its namespace is not known to have gone since.

@@ -74,7 +74,7 @@ impl Collector {
     /// Both may be the same; over HTTP/1.1 each watch holds a connection.
     pub fn new(requests: Client, watches: Client, config: Config) -> Self {
         let clock = Clock::start();
-        let freshness = Arc::new(Freshness::new(clock));
+        let freshness = Arc::new(Freshness::new(clock, true));
         let history = Arc::new(History::default());
         let counters = Arc::new(Counters::default());
         let [requests, watches] =
@@ -304,7 +304,7 @@ async fn watch_leadership(leadership: Leadership, context: Arc<Context>) {
     };
     let wishes = async {
         loop {
-            leadership.sweep_wanted().await;
+            leadership.sweep_wanted.notified().await;
             info!("a sweep is asked for by an annotation of the Lease");
             context.sweep_wanted.notify_one();
         }
