@@ -58,7 +58,7 @@ impl History {
     /// A page of a list is asked for. Only the first one tells: later ones are as old as that.
     pub fn ask<K: Resource<DynamicType = ()>>(&self, page: &ListParams) -> Option<Asked> {
         let is_first = page.continue_token.is_none();
-        is_first.then(|| self.versions.borrow().ask(&K::url_path(&(), None), None))
+        is_first.then(|| self.versions.borrow().ask(&K::url_path(&(), None)))
     }
 
     /// The page is there, and shows whether the data went back.
@@ -148,8 +148,14 @@ impl History {
         let query = watch.uri().query()?;
         let mut parameters = query.split('&');
         let version = parameters.find_map(|it| it.strip_prefix("resourceVersion="))?;
-        let version = version.parse().ok();
-        Some(self.versions.borrow().ask(watch.uri().path(), version))
+        let path = watch.uri().path();
+        if let Ok(version) = version.parse() {
+            self.versions.send_if_modified(|versions| {
+                versions.see(path, version);
+                false
+            });
+        }
+        Some(self.versions.borrow().ask(path))
     }
 
     /// A watch of `path` has begun: looks whether the data went back since the version that it began at, until that

@@ -217,13 +217,18 @@ async fn node_that_comes_back_is_listened_to_while_another_is_silent() {
 
 /// A pod that nobody saw left its reservation alone. Its successor accepts it, and ends well on another node.
 #[rstest]
-#[case::that_was_read(0)]
-#[case::that_may_be_there(500)]
+#[case::that_was_read(0, false)]
+#[case::that_may_be_there(500, false)]
+#[case::and_waited_for_its_node(0, true)]
 #[tokio::test(start_paused = true)]
 async fn row_of_a_pod_that_accepted_a_reservation_alone_is_blocked_by_a_silent_node(
     #[case] failure: u16,
+    #[case] pending: bool,
 ) {
     let server = with_neighbour(&[]);
+    if pending {
+        server.put(fixtures::pod(NS, "web-0"));
+    }
     if failure != 0 {
         server.on(Match::list(ORIP)).fail(failure);
     }

@@ -37,14 +37,19 @@ pub enum Heard {
 }
 
 impl Versions {
-    /// A list of this resource is asked for. `seen` is a version that is known otherwise, as by a watch.
-    pub fn ask(&self, resource: &str, seen: Option<u64>) -> Asked {
-        let newest = self.newest.get(resource).copied();
+    /// A list of this resource is asked for.
+    pub fn ask(&self, resource: &str) -> Asked {
         Asked {
             resource: resource.into(),
-            newest: newest.max(seen).unwrap_or_default(),
+            newest: self.newest.get(resource).copied().unwrap_or_default(),
             epoch: self.epoch,
         }
+    }
+
+    /// The API server told this version of a resource by other means than a quorum list, as a watch does.
+    pub fn see(&mut self, resource: &str, version: u64) {
+        let newest = self.newest.entry(resource.into()).or_default();
+        *newest = version.max(*newest);
     }
 
     /// The first page of the list has this version.
@@ -62,8 +67,7 @@ impl Versions {
         } else {
             Heard::Forward
         };
-        let newest = self.newest.entry(asked.resource.clone()).or_default();
-        *newest = version.max(*newest);
+        self.see(&asked.resource, version);
         heard
     }
 

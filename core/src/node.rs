@@ -91,10 +91,10 @@ pub struct Node {
     /// Since when the node is known to exist, or to be absent.
     since: Moment,
     lease: Lease,
-    /// The boot that was reported last.
-    boot: Option<Boot>,
-    /// No later boot had begun at this moment, by this version of its object.
-    still_booted: Option<(Moment, Box<str>)>,
+    /// The boot that was reported last, and the version of the object that told it first.
+    boot: Option<(Boot, Box<str>)>,
+    /// No later boot had begun at this moment.
+    still_booted: Option<Moment>,
     /// The last reboot of which an earliest moment is known.
     reboot: Option<Reboot>,
     /// Set if the node may run a sandbox of a pod that no watch showed: a gap in the pod watch, and the time at work
@@ -173,6 +173,8 @@ struct Suspect {
     longest: Duration,
     /// As much of it as more than silence of the watch of nodes tells: that watch may be dead.
     confirmed: Duration,
+    /// When that was told.
+    confirmed_at: Moment,
 }
 
 /// The standing of the node of an incarnation that ended.
@@ -199,32 +201,35 @@ pub enum Standing {
 impl Node {
     fn new(state: Option<NodeState>, now: Moment) -> Self {
         Self {
-            boot: state.as_ref().and_then(|state| state.boot.clone()),
+            boot: state
+                .as_ref()
+                .and_then(|state| Some((state.boot.clone()?, state.version.clone()))),
             state,
             since: now,
             ..Self::default()
         }
     }
 
-    /// Takes in the boot that its state tells, if it tells one.
+    /// Takes in the boot that its state tells, if it tells one. A watch that is late may tell the boot before.
     fn take_boot(&mut self, now: Moment) {
         let Some(state) = &self.state else { return };
-        let told = state.boot.as_ref();
-        let Some(told) = told.filter(|told| self.boot.as_ref() != Some(told)) else {
-            return;
+        let Some(told) = &state.boot else { return };
+        let is_known = |(known, version): &(Boot, Box<str>)| {
+            known == told || !is_later(&state.version, Some(version))
         };
-        let known = self.boot.replace(told.clone());
+        if self.boot.as_ref().is_some_and(is_known) {
+            return;
+        }
+        let known = self.boot.replace((told.clone(), state.version.clone()));
         self.booted = known.is_some().then_some(now);
         let after = self.still_booted.take();
-        let is_same = known.as_ref().map(|known| known.machine == told.machine);
+        let is_same = known.map(|(known, _)| known.machine == told.machine);
         if is_same == Some(false) {
             // No two machines run under one name.
             self.outlasting = None;
         }
-        // A watch that is late may tell the boot before.
         if is_same == Some(true)
-            && let Some((after, version)) = after
-            && is_later(&state.version, Some(&version))
+            && let Some(after) = after
         {
             self.reboot = Some(Reboot { after, seen: now });
             self.suspect.take_if(|suspect| suspect.since <= after);
@@ -352,8 +357,7 @@ impl Node {
         let is_last = |state: &NodeState| !version.is_empty() && *state.version == *version;
         if self.boot.is_some() && self.state.as_ref().is_some_and(is_last) {
             let before = asked.since_epoch().checked_sub(told_within);
-            let still = before.map(|it| (Moment::new(it), version.into()));
-            self.still_booted = self.still_booted.take().max(still);
+            self.still_booted = self.still_booted.max(before.map(Moment::new));
         }
     }
 
@@ -368,6 +372,7 @@ impl Node {
             since,
             longest: Duration::ZERO,
             confirmed: Duration::ZERO,
+            confirmed_at: since,
         });
     }
 
@@ -379,7 +384,7 @@ impl Node {
     fn confirm(&mut self, now: Moment) {
         self.end_stretch(now);
         if let Some(suspect) = &mut self.suspect {
-            suspect.confirmed = suspect.longest;
+            (suspect.confirmed, suspect.confirmed_at) = (suspect.longest, now);
         }
     }
 
@@ -396,9 +401,11 @@ impl Node {
     /// Whether it does not block only by a fence or its absence, which may be over, or by time that neither a read nor an
     /// event has confirmed.
     fn is_unconfirmed(&self, wait: Duration, now: Moment) -> bool {
-        let confirmed = self.suspect.map(|suspect| suspect.confirmed);
-        confirmed.is_some_and(|it| it < wait || self.is_fenced() || self.state.is_none())
-            && self.blocks(wait, false, now).is_none()
+        let is_unconfirmed = |it: Suspect| {
+            let gone_for = it.confirmed_at.since(self.since.max(it.since));
+            it.confirmed < wait || self.is_fenced() || (self.state.is_none() && gone_for < wait)
+        };
+        self.suspect.is_some_and(is_unconfirmed) && self.blocks(wait, false, now).is_none()
     }
 
     /// Counts the present stretch of work or of absence, which ends.

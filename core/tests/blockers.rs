@@ -211,10 +211,16 @@ fn an_absence_is_read_also_where_the_node_was_at_work_for_w() {
     beat(&mut nodes, "a", 0, 400);
     nodes.remove("a", at(400));
     assert_eq!(nodes.suspects(None, secs(W), at(400 + W)), None);
-    let unconfirmed: Vec<_> = nodes.unconfirmed(None, secs(W), at(400 + W)).collect();
-    assert_eq!(unconfirmed, ["a"]);
-    nodes.note_read("a", Some(not_ready()), at(400 + W));
-    assert_eq!(nodes.suspects(None, secs(W), at(400 + W)), by(&["a"]));
+    let unconfirmed = |nodes: &Nodes, now| nodes.unconfirmed(None, secs(W), at(now)).count();
+    assert_eq!(unconfirmed(&nodes, 400 + W), 1);
+    let mut back = nodes.clone();
+    back.note_read("a", Some(not_ready()), at(400 + W));
+    assert_eq!(back.suspects(None, secs(W), at(400 + W)), by(&["a"]));
+    // Once, after the wait.
+    nodes.note_read("a", None, at(399 + W));
+    assert_eq!(unconfirmed(&nodes, 400 + W), 1);
+    nodes.note_read("a", None, at(400 + W));
+    assert_eq!(unconfirmed(&nodes, 9_000), 0);
 }
 
 #[test]

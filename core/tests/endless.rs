@@ -297,8 +297,11 @@ fn a_boot_before_that_a_late_watch_tells_is_no_boot_anew() {
     let mut nodes = nodes_with(&[("node-1", booted("m", "first", "6"))]);
     nodes.note_read("node-1", Some(booted("m", "second", "10")), at(200));
     nodes.confirm_boot("node-1", "10", at(500), secs(TOLD));
+    nodes.note_outlasting("node-1", at(550));
+    nodes.apply("node-1", booted("other", "first", "8"), at(SEEN));
     nodes.apply("node-1", booted("m", "first", "9"), at(SEEN));
     nodes.apply("node-1", booted("m", "second", "10"), at(SEEN + 1));
+    assert!(nodes.has_outlasting("node-1"));
     assert_eq!(nodes.rebooted_after("node-1", at(0)), None);
     nodes.confirm_boot("node-1", "10", at(1_000), secs(TOLD));
     nodes.apply("node-1", booted("m", "third", "11"), at(1_100));

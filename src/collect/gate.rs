@@ -52,6 +52,11 @@ pub enum Access {
     Write,
 }
 
+/// Whether who has the one right has the other.
+fn is_same(one: &Right, other: &Right) -> bool {
+    (one.verb, &one.resource, &one.scope) == (other.verb, &other.resource, &other.scope)
+}
+
 impl Gate {
     /// A gate that is open as long as this copy leads. It asks for rights through `client`.
     pub fn new(clock: Clock, leadership: Leadership, client: Client) -> Self {
@@ -116,8 +121,7 @@ impl Gate {
         let is_lacking = {
             let refusals = &mut *lock(&self.refusals);
             refusals.of_objects.passed(right);
-            let whose = |it: &Right| (it.verb, it.resource.clone(), it.scope.clone());
-            refusals.lacking.take_if(|it| whose(it) == whose(right));
+            refusals.lacking.take_if(|it| is_same(it, right));
             refusals.lacking.is_some()
         };
         if !is_lacking {
@@ -165,8 +169,11 @@ impl Gate {
                     debug!(%right, %error, "not known whether a right is there");
                     false
                 });
-                if !is_granted {
-                    lock(&self.refusals).lacking = Some(right.clone());
+                let lacking = &mut lock(&self.refusals).lacking;
+                if is_granted {
+                    lacking.take_if(|it| is_same(it, right));
+                } else {
+                    *lacking = Some(right.clone());
                 }
                 is_granted
             }

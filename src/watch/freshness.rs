@@ -172,7 +172,7 @@ impl Freshness {
                     let look = History::look(history, client, path.clone(), asked);
                     let look = tokio::spawn(look).abort_handle();
                     let former = lock(&begun).insert(path, (freshness.clock.now(), look));
-                    // The later one asks for the same and more.
+                    // The later one compares with a version that is no smaller.
                     if let Some((_, former)) = former {
                         former.abort();
                     }
