@@ -51,7 +51,7 @@ pub(super) struct Marked<'r> {
 /// A marked reservation whose [`Fact`] was found true after it was marked.
 pub(super) struct Proven<'r>(Marked<'r>);
 
-impl<'r> Marked<'r> {
+impl Marked<'_> {
     /// Whether it is claimed, so that it may have been accepted before that.
     pub(super) fn is_claimed(&self) -> bool {
         self.ripe.is_some()
