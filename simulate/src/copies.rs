@@ -72,6 +72,8 @@ impl Copies {
         config.instance.clone_from(&client);
         let crash = Crash::of(&self.world.server, &client);
         self.world.take_fences_back();
+        self.world.state().clients.insert(number, client.clone());
+        self.world.deafen(Duration::ZERO);
         let sends = self.world.server.client_named(&client);
         let running = Collector::new(sends.clone(), sends, config.clone()).start();
         self.world.tell("ipgc starts", &client);

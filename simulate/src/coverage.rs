@@ -12,7 +12,7 @@ a claim is forbidden; a clock jumps; a definition is deleted; a kubelet stops; a
 a machine is cut off; a machine loses power; a manifest is removed; a mirror is made again; a network is plugged in;
 a network is unplugged; a node is declared empty; a node is drained; a node is fenced; a node gets a slice;
 a node is removed; a pod ends by itself; a pod is deleted; a pod is deleted by force; a pool is deleted;
-a pool is exempted; a sandbox dies; a successor is deleted; a successor is deleted by force; a taint is forgotten;
+a pool is exempted; a sandbox breaks; a sandbox dies; a second sandbox goes unseen; a successor is deleted; a successor is deleted by force; a taint is forgotten;
 a set-up is cut off; a virtual machine migrates; all watches end; etcd is restored; no name is used again;
 old versions are forgotten; pods are evicted; the breaker is acknowledged; whereabouts' reconciler frees a row;
 release --force; release --force is refused; release: freed; release: freed but for its reservation; release: kept;

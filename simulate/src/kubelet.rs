@@ -59,6 +59,10 @@ impl World {
                 }
                 continue;
             }
+            if pod.fails && !is_over && !is_in_set_up {
+                self.stop_broken(uid, &pod).await;
+                continue;
+            }
             if is_over {
                 self.stop_all(uid, &pod).await;
                 if !self.running(uid).is_empty() || !self.machine(pod.machine).power {
@@ -90,13 +94,18 @@ impl World {
             return sleep(self.millis(1_000, 15_000)).await;
         }
         let this = self.clone();
-        *set_up = Some(tokio::spawn(async move { this.set_up(uid, &pod).await }));
+        *set_up = Some(tokio::spawn(async move {
+            let is_done = this.set_up(uid, &pod).await;
+            this.set(uid, |pod| pod.unseen = None);
+            is_done
+        }));
     }
 
     /// The set-up of a sandbox is cut off: the pod is reported as at its end, and its object goes, though ADD may still be at
     /// work. The sandbox is stopped later, like that of a pod that is gone.
     async fn cut_off(&self, uid: u64, pod: &Pod) {
         self.tell("a set-up is cut off", pod.podref());
+        self.end_unseen(uid, pod);
         let has_run = pod.has_run;
         self.api_edit(uid, |object| {
             object["status"] = fixtures::ended_status("Failed");
@@ -115,7 +124,9 @@ impl World {
 
     /// Makes a sandbox with all its networks, and reports them; or what was begun is taken back.
     pub(crate) async fn set_up(&self, uid: u64, pod: &Pod) -> bool {
-        self.api_edit(uid, |object| object["status"] = fixtures::starting_status());
+        if pod.unseen.is_none() {
+            self.api_edit(uid, |object| object["status"] = fixtures::starting_status());
+        }
         let at = {
             let number = self.next();
             let mut state = self.state();
@@ -125,6 +136,7 @@ impl World {
                 podref: pod.podref(),
                 machine: pod.machine,
                 addresses: Vec::new(),
+                reported: None,
                 until: None,
             });
             state.sandboxes.len() - 1
@@ -162,7 +174,8 @@ impl World {
 
     /// Writes the network-status of a sandbox.
     pub(crate) fn report(&self, uid: u64, at: usize) {
-        let status = Value::from(self.entries(at)).to_string();
+        let (status, now) = (Value::from(self.entries(at)).to_string(), self.now());
+        self.state().sandboxes[at].reported = Some(now);
         self.api_edit(uid, |object| {
             object["metadata"]["annotations"][fixtures::NETWORK_STATUS] = status.into();
         });
@@ -205,7 +218,7 @@ impl World {
     }
 
     /// The DELs of a sandbox, and its end.
-    async fn stop(&self, at: usize, pod: &Pod) {
+    pub(crate) async fn stop(&self, at: usize, pod: &Pod) {
         for (number, net) in pod.nets.iter().enumerate().rev() {
             let machine = self.machine(pod.machine);
             if !machine.power || !machine.kubelet {

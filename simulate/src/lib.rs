@@ -8,6 +8,7 @@
 //! | [`world`] | the truth: which sandboxes run, which addresses answer |
 //! | [`cni`], [`kubelet`], `mirrors` | whereabouts; the life of a pod; static pods |
 //! | [`cluster`], `owners`, `people` | machines; the owners of pods; the deeds of the story |
+//! | `second` | second sandboxes that no state shows |
 //! | `slices`, `resource_claims` | ranges that are cut up among nodes; pods with a ResourceClaim |
 //! | `hand` | administrators who run `ipgc release` |
 //! | [`faults`], [`copies`] | faults of the API server; the copies of ipgc, which crash |
@@ -31,6 +32,7 @@ mod owners;
 mod people;
 mod plots;
 mod resource_claims;
+mod second;
 mod seeds;
 pub mod shrink;
 mod slices;
@@ -211,6 +213,7 @@ async fn trouble(world: &World, story: &Story, copies: &mut Copies) {
                 );
                 let rules = fault.begin(&world.server, story.seed ^ number as u64);
                 let time = *time;
+                world.deafen(time);
                 tokio::spawn(async move {
                     sleep(time).await;
                     rules.iter().for_each(testkit::Rule::remove);

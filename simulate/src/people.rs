@@ -44,6 +44,7 @@ impl World {
             | Deed::Plug(number)
             | Deed::Again(number, _)
             | Deed::Brief(number)
+            | Deed::Second(number, _)
             | Deed::Unplug(number) => {
                 if let Some((uid, pod)) = self.chosen(*number) {
                     self.to_pod(deed, uid, pod);
@@ -93,12 +94,14 @@ impl World {
             Deed::RemoveNode(machine) => self.remove_node(*machine),
             Deed::EndWatches => {
                 self.tell("all watches end", "");
+                self.deafen(Duration::ZERO);
                 for resource in ["pods", "nodes", "network-attachment-definitions"] {
                     self.server.cut_watches(resource);
                 }
             }
             Deed::Compact => {
                 self.tell("old versions are forgotten", "");
+                self.deafen(Duration::ZERO);
                 self.server.compact();
             }
             Deed::Release(_) | Deed::Restart(_) | Deed::CrashAtWrite(..) | Deed::Fault(..) => {}
@@ -168,6 +171,9 @@ impl World {
             }
             Deed::Brief(_) => {
                 tokio::spawn(self.clone().brief(uid, pod));
+            }
+            Deed::Second(_, is_boot) => {
+                tokio::spawn(self.clone().second(uid, pod, *is_boot));
             }
             _ => self.unplug(uid, &pod),
         }
@@ -397,6 +403,7 @@ impl World {
                 return;
             }
             this.server.restore(backup);
+            this.deafen(Duration::ZERO);
             this.tell("etcd is restored", format_args!("from {time:?} ago"));
             // The backup may have brought fences back.
             this.take_fences_back();

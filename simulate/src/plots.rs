@@ -159,6 +159,25 @@ pub(crate) fn blind(dice: &mut Dice, begin: Duration, machines: usize, steps: &m
     }
 }
 
+/// Sandboxes break within a minute, and ipgc has heard and swept all since long before.
+pub(crate) fn seconds(dice: &mut Dice, begin: Duration, steps: &mut Vec<Step>) {
+    let from = begin.saturating_sub(Duration::from_secs(300));
+    let to = begin + Duration::from_secs(150);
+    steps.retain(|step| {
+        let end = match step.deed {
+            Deed::Fault(_, time) | Deed::Restore(time) => step.at + time,
+            Deed::Restart(_) | Deed::CrashAtWrite(..) | Deed::EndWatches | Deed::Compact => step.at,
+            _ => return true,
+        };
+        step.at > to || end < from
+    });
+    let pod = dice.below(1000);
+    steps.extend((0..6).map(|number| Step {
+        at: begin + dice.millis(0, 60_000),
+        deed: Deed::Second(pod + number, dice.percent(20)),
+    }));
+}
+
 /// A machine loses its power and its pods are deleted, or only that; then somebody frees what is left.
 pub(crate) fn releases(dice: &mut Dice, begin: Duration, machines: usize, steps: &mut Vec<Step>) {
     let (pod, machine) = (dice.below(1000), dice.below(machines));

@@ -7,7 +7,7 @@ use testkit::Garble;
 
 use crate::{
     dice::Dice,
-    plots::{blind, dangers, fenced, joins, plot, releases},
+    plots::{blind, dangers, fenced, joins, plot, releases, seconds},
     story::{Deed, Fault, Immutable, Kind, Net, Owner, Step, Story},
 };
 
@@ -224,6 +224,11 @@ impl Story {
         if of_blind.percent(20) {
             let begin = of_blind.millis(40_000, 150_000);
             blind(of_blind, begin, self.machines, &mut self.steps);
+        }
+        let of_seconds = &mut dice(9);
+        if of_seconds.percent(20) {
+            let begin = of_seconds.millis(end / 2, end / 6 * 5);
+            seconds(of_seconds, begin, &mut self.steps);
         }
         self.steps.sort_by_key(|step| step.at);
         spare_restorations(&mut self.steps);

@@ -165,6 +165,9 @@ pub enum Deed {
     Again(usize, Duration),
     /// Somebody deletes a pod, and its successor of the same name by force as soon as that has an address.
     Brief(usize),
+    /// The sandbox of a pod breaks, or its machine is booted, and its kubelet makes another one that no state shows, as far
+    /// as ipgc can know of it all the same. Perhaps somebody deletes the pod meanwhile.
+    Second(usize, bool),
     /// A network of a pod that runs is taken away.
     Unplug(usize),
     /// Somebody deletes all pods of a machine.

@@ -69,6 +69,10 @@ pub struct State {
     pub names_wait: Duration,
     /// So many of a hundred ADDs pause for long between their look at a pool and their write.
     pub long_looks: usize,
+    /// The clients of the copies of ipgc, by their numbers.
+    pub clients: BTreeMap<usize, String>,
+    /// Since then, or from then on, the copies of ipgc hear and read everything.
+    pub heard_from: Duration,
     next: u64,
 }
 
@@ -125,6 +129,10 @@ pub struct Pod {
     pub has_run: bool,
     /// Whether it is a static pod, and its object the mirror of it.
     pub is_static: bool,
+    /// Whether its sandbox is broken, so that its kubelet makes another.
+    pub fails: bool,
+    /// Since when ipgc knows enough, if no state shows the sandbox that its kubelet makes.
+    pub unseen: Option<Duration>,
 }
 
 impl Pod {
@@ -147,6 +155,8 @@ pub struct Sandbox {
     pub machine: usize,
     /// The addresses that it has or had.
     pub addresses: Vec<Address>,
+    /// When multus reported it.
+    pub reported: Option<Duration>,
     /// When it ended.
     pub until: Option<Duration>,
 }
@@ -227,6 +237,8 @@ impl World {
             is_calm: false,
             names_wait: story.returns.map_or(Duration::ZERO, |_| Duration::MAX),
             long_looks,
+            clients: BTreeMap::new(),
+            heard_from: Duration::ZERO,
             next: 1,
         };
         Self {
