@@ -154,7 +154,8 @@ impl World {
                 return false;
             }
         }
-        sleep(self.millis(20, 1_500)).await;
+        let longest = if pod.unseen.is_some() { 10_000 } else { 1_500 };
+        sleep(self.millis(20, longest)).await;
         let is_wanted = || {
             let is_there = self.pod(uid).is_some_and(|pod| !pod.gone && !pod.terminal);
             is_there && self.machine(pod.machine).is_at_work() && self.state().sandboxes[at].runs()

@@ -13,6 +13,8 @@ use crate::world::{Pod, World};
 const RECOVERY: Duration = Duration::from_secs(100);
 /// So long after a report the watch has shown it.
 const LAG: Duration = Duration::from_secs(2);
+/// A sweep begins with a list of these.
+const SLICES: &str = "nodeslicepools";
 /// A sweep that began so long ago has read all pools, where nothing fails.
 const SWEEP: Duration = Duration::from_secs(5);
 
@@ -49,6 +51,7 @@ impl World {
         for _ in 0..2_400 {
             sleep(Duration::from_millis(50)).await;
             if has_another() && is_deleted {
+                sleep(self.millis(0, 5_000)).await;
                 return self.begin_delete(uid, &pod.name);
             }
         }
@@ -74,10 +77,10 @@ impl World {
         clients.values().all(|client| {
             let lists = requests.iter();
             let mut lists = lists.filter(|it| *it.client == **client && it.verb == Verb::List);
-            // A sweep begins with the slices. The watch begins anew with all pods, and ipgc may forget what it saw.
-            let is_sweep = lists.clone().any(|it| {
-                it.resource == "nodeslicepools" && since + LAG <= it.at && it.at + SWEEP <= now
-            });
+            // The watch begins anew with all pods, and ipgc may forget what it saw.
+            let is_sweep = lists
+                .clone()
+                .any(|it| it.resource == SLICES && since + LAG <= it.at && it.at + SWEEP <= now);
             let is_all = |it: &Request| it.resource == "pods" && it.namespace.is_empty();
             is_sweep && !lists.any(|it| is_all(it) && !it.metadata_only && since <= it.at)
         })
@@ -99,14 +102,18 @@ impl World {
         }
     }
 
-    /// A set-up is cut off that no state has shown. Unless ipgc knows enough, a state shows it after all.
+    /// A set-up is cut off that no state has shown. Unless ipgc knows enough, a state shows it after all; also if a sweep may
+    /// have seen the second sandbox, which then counts as the pod's own.
     pub(crate) fn end_unseen(&self, uid: u64, pod: &Pod) {
         let Some(since) = pod.unseen else { return };
         let machine = self.machine(pod.machine);
         let node = self.node(&machine.name).unwrap_or_default();
         let boot = format!("boot-{}-{}", pod.machine, machine.boot);
         let is_boot_told = node["status"]["nodeInfo"]["bootID"] == boot;
-        if is_boot_told && self.state().heard_from <= since {
+        let requests = self.server.requests();
+        let is_sweep = |it: &Request| it.resource == SLICES && self.begun() + since <= it.at;
+        let is_swept = requests.iter().any(is_sweep);
+        if is_boot_told && !is_swept && self.state().heard_from <= since {
             self.tell("a second sandbox goes unseen", pod.podref());
         } else {
             self.api_edit(uid, |object| object["status"] = fixtures::starting_status());
