@@ -137,7 +137,7 @@ pub struct Trail {
     /// The machine was booted anew, and no container was seen since that did not run before: its states may be old.
     booted: bool,
     /// Whether every container that ever started was terminated in the last state.
-    pub(crate) stopped: bool,
+    pub stopped: bool,
     /// Whether the kubelet stopped every sandbox of the pod before it reported its last state.
     pub settled: bool,
 }
