@@ -40,8 +40,7 @@ impl Default for Limits {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Breaker {
     assessed: Option<Moment>,
-    /// Since when it is open, if it is.
-    pub open_since: Option<Timestamp>,
+    open_since: Option<Timestamp>,
 }
 
 /// Why a row does not go although its wait is over.
@@ -75,6 +74,11 @@ impl Breaker {
             self.open_since = too_many.then_some(wall);
         }
         changes
+    }
+
+    /// Since when it is open, if it is.
+    pub fn open_since(&self) -> Option<Timestamp> {
+        self.open_since
     }
 
     /// Whether a row whose pod's end nobody watched may go: it is known to be stale since

@@ -136,10 +136,9 @@ pub struct Trail {
     never_settles: bool,
     /// The machine was booted anew, and no container was seen since that did not run before: its states may be old.
     booted: bool,
-    /// Whether every container that ever started was terminated in the last state.
-    pub stopped: bool,
-    /// Whether the kubelet stopped every sandbox of the pod before it reported its last state.
-    pub settled: bool,
+    /// All containers that ever started are terminated.
+    stopped: bool,
+    settled: bool,
 }
 
 impl Trail {
@@ -216,6 +215,16 @@ impl Trail {
     pub fn restart(&mut self) {
         self.booted = false;
     }
+
+    /// Whether the kubelet stopped every sandbox of the pod before it reported its last state.
+    pub fn is_settled(&self) -> bool {
+        self.settled
+    }
+
+    /// Whether every container that ever started was terminated in the last state.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped
+    }
 }
 
 /// The last two sandboxes that rows of an incarnation were seen with while it lived, and when that was seen first.
@@ -290,9 +299,9 @@ pub struct Ended {
     pub born: Option<Moment>,
     /// Whether its end was seen as it happened; otherwise it was found out by a list.
     pub watched: bool,
-    /// Whether its sandbox is known to be stopped: see [`Trail::settled`].
+    /// Whether its sandbox is known to be stopped: see [`Trail::is_settled`].
     pub settled: bool,
-    /// Whether all its containers were terminated: see [`Trail::stopped`].
+    /// Whether all its containers were terminated: see [`Trail::is_stopped`].
     pub stopped: bool,
     /// Whether its kubelet was at work, and had not ended it in the time that it needs since it was being deleted.
     pub stuck: bool,

@@ -183,7 +183,7 @@ impl Evidence {
     pub fn of(&self, podref: &PodRef, own: &[Arc<Ended>], here: RowCount, is_heard: bool) -> Known {
         let pods = &self.pods;
         // As long as a list is read, it is not known what was missed before it.
-        let fresh = is_heard && !pods.listing;
+        let fresh = is_heard && !pods.is_listing();
         let mut ended = pods.ended(podref);
         for own in own.iter().filter(|own| own.at >= self.trusted_since) {
             if !ended.iter().any(|other| other.last.uid == own.last.uid) {
@@ -433,7 +433,7 @@ impl Evidence {
     /// A pod that no watch showed may have lived until the last list.
     fn listed(&self, seen: Sighting) -> Sighting {
         Sighting {
-            while_absent: Some(seen.first.max(self.pods.listed_at)),
+            while_absent: Some(seen.first.max(self.pods.listed_at())),
             ..seen
         }
     }
@@ -453,7 +453,7 @@ impl Evidence {
         if clearance.watched {
             return Ok(());
         }
-        let listed = self.pods.listed_at;
+        let listed = self.pods.listed_at();
         self.breaker
             .check(&self.limits, stale_since, listed, acknowledged, now)
     }

@@ -194,8 +194,8 @@ impl Planner {
             open: self.cases.count(),
             at_work: self.cases.at_work(),
             next: self.cases.next_due(),
-            waiting: self.cases.known,
-            begun: self.cases.begun,
+            waiting: self.cases.known(),
+            begun: self.cases.begun(),
             is_surveyed: self.surveyed.is_some(),
         }
     }

@@ -38,7 +38,7 @@ fn it_opens_when_they_are_both_many_and_most(
     #[case] opens: bool,
 ) {
     let breaker = assessed(suspect, total, 0);
-    assert_eq!(breaker.open_since.is_some(), opens);
+    assert_eq!(breaker.open_since().is_some(), opens);
     let held = Err(Open::Until(at(1_800)));
     assert_eq!(check(&breaker, 10), if opens { held } else { Ok(()) });
 }
@@ -59,7 +59,7 @@ fn a_sweep_tells_what_changed() {
     let mut breaker = Breaker::default();
     let mut assess = |suspect, text| {
         let change = breaker.assess(&Limits::default(), (suspect, 100), at(0), wall(text));
-        (change, breaker.open_since)
+        (change, breaker.open_since())
     };
     assert_eq!(assess(10, "2026-01-01T11:00:00Z"), (false, None));
     assert_eq!(assess(90, "2026-01-01T12:00:00Z"), (true, Some(noon())));

@@ -74,7 +74,7 @@ fn course(events: Vec<Event>) -> Vec<bool> {
             State(state) => trail.advance(&state),
             Gap => trail.gap(),
         }
-        trail.settled
+        trail.is_settled()
     };
     events.into_iter().map(after).collect()
 }
@@ -226,14 +226,14 @@ proptest! {
     ) {
         let mut trail = Trail::default();
         for end in 0..events.len() {
-            let before = trail.settled;
+            let before = trail.is_settled();
             let Some(last) = &events[end] else {
                 trail.gap();
-                prop_assert_eq!(trail.settled, before);
+                prop_assert_eq!(trail.is_settled(), before);
                 continue;
             };
             trail.advance(last);
-            if !trail.settled {
+            if !trail.is_settled() {
                 continue;
             }
             prop_assert!(last.phase.is_terminal());

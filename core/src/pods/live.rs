@@ -191,8 +191,8 @@ impl Live {
         Ended {
             at,
             watched,
-            settled: self.trail.settled,
-            stopped: self.trail.stopped,
+            settled: self.trail.is_settled(),
+            stopped: self.trail.is_stopped(),
             stuck: self.stuck,
             listed_at: self.listed_at,
             born: self.born,

@@ -73,7 +73,7 @@ impl Context {
                 // No failure: whatever is left is postponed.
                 let left = new.into_iter().chain(found).map(|(_, deletion)| deletion);
                 let left = left.chain(unread.flatten().copied());
-                for deletion in left.chain(late.into_iter().map(|it: Marked<'_>| it.deletion)) {
+                for deletion in left.chain(late.into_iter().map(|it: Marked<'_>| it.deletion())) {
                     deletion.leave(&mut released, Left::Postponed(gate.wait()));
                 }
                 break;
@@ -144,7 +144,7 @@ impl Context {
         let (proven, young): (Vec<_>, Vec<_>) = proven.into_iter().partition(is_ripe);
         for young in young.into_iter().map(Proven::into_marked) {
             let until = young.waits_until(now).unwrap_or(now);
-            young.deletion.wait(released, until);
+            young.deletion().wait(released, until);
         }
         let mut late = Vec::new();
         // Where proofs themselves take so long, so may what follows, or it would never end: the first
@@ -227,11 +227,11 @@ fn only_due<'r>(
     let evidence = context.evidence();
     let mut due = Vec::with_capacity(marked.len());
     for marked in marked {
-        let Deletion { wanted, .. } = marked.deletion;
+        let Deletion { wanted, .. } = marked.deletion();
         let is_there = || evidence.pods.live(wanted.row.podref.as_str()).is_some();
         match marked.waits_until(now) {
             Some(until) if wanted.fact != Fact::Taken && !is_there() => {
-                marked.deletion.wait(released, until);
+                marked.deletion().wait(released, until);
             }
             _ => due.push(marked),
         }

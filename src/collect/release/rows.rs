@@ -47,7 +47,7 @@ pub(super) async fn without_row<'w>(
         if !marked.is_claimed() {
             continue;
         }
-        let Deletion { wanted, pool, .. } = marked.deletion;
+        let Deletion { wanted, pool, .. } = marked.deletion();
         let claimed = if overlaps.may_overlap(pool) {
             &mut anywhere
         } else {
@@ -60,7 +60,7 @@ pub(super) async fn without_row<'w>(
     match used(context, &overlaps, namespace, by_pool, anywhere).await {
         Ok(used) => {
             let is_used = |proven: &Proven<'_>| {
-                let row = &proven.marked().deletion.wanted.row;
+                let row = &proven.marked().deletion().wanted.row;
                 proven.marked().is_claimed() && used.contains(&(row.address, row.podref.clone()))
             };
             let (taken, free): (Vec<_>, Vec<_>) = proven.into_iter().partition(is_used);
@@ -69,7 +69,7 @@ pub(super) async fn without_row<'w>(
         Err(error) => {
             let left = Left::after(&context.gate, Access::Read, "read pools", &error);
             for proven in &proven {
-                proven.marked().deletion.leave(released, left.clone());
+                proven.marked().deletion().leave(released, left.clone());
             }
             (Vec::new(), Vec::new())
         }

@@ -42,8 +42,7 @@ fn right(verb: &'static str, reservation: &Reservation) -> Right {
 /// A reservation that no ADD accepts any more.
 pub(super) struct Marked<'r> {
     reservation: Reservation,
-    /// The request that it belongs to.
-    pub(super) deletion: Deletion<'r>,
+    deletion: Deletion<'r>,
     /// Where it is claimed: when no ADD that accepted it before that is at work any more.
     ripe: Option<Moment>,
 }
@@ -51,7 +50,12 @@ pub(super) struct Marked<'r> {
 /// A marked reservation whose [`Fact`] was found true after it was marked.
 pub(super) struct Proven<'r>(Marked<'r>);
 
-impl Marked<'_> {
+impl<'r> Marked<'r> {
+    /// The request that it belongs to.
+    pub(super) fn deletion(&self) -> Deletion<'r> {
+        self.deletion
+    }
+
     /// Whether it is claimed, so that it may have been accepted before that.
     pub(super) fn is_claimed(&self) -> bool {
         self.ripe.is_some()
@@ -221,7 +225,7 @@ fn is_news(
     wanted.name_may_return
         && (!is_fresh
             || live.is_some_and(|live| read != Some(&*live.state.uid))
-            || pods.listed_at > since
+            || pods.listed_at() > since
             || ended.any(|end| end.at > since))
 }
 

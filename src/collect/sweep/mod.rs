@@ -166,7 +166,7 @@ impl Context {
             let evidence = &mut *self.evidence();
             let limits = &evidence.limits;
             let changed = evidence.breaker.assess(limits, count, begun, wall);
-            (changed, evidence.breaker.open_since)
+            (changed, evidence.breaker.open_since())
         };
         let (suspect, rows) = count;
         if changed && open_since.is_some() {
