@@ -141,7 +141,7 @@ impl Batch {
         // gone nobody can tell, so it is not ours to report, nor is its reservation.
         let adopted = |removed: &Removed| {
             rows.get(&*removed.key).is_some_and(|row| {
-                row.text("podref") == Some(removed.content.podref.as_str())
+                row.podref_text() == Some(removed.content.podref.as_str())
                     && row.content().ok() != Some(&removed.content)
             })
         };

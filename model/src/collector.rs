@@ -253,7 +253,7 @@ impl World {
             for row in observed
                 .rows()
                 .iter()
-                .filter(|row| row.text("podref").is_some_and(absent))
+                .filter(|row| row.podref_text().is_some_and(absent))
             {
                 replica
                     .sightings

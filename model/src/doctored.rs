@@ -97,7 +97,7 @@ impl Knowledge {
         let row = observed
             .rows()
             .iter()
-            .find(|row| row.text("podref") == Some(web.as_str()));
+            .find(|row| row.podref_text() == Some(web.as_str()));
         let content = row.and_then(|row| row.content().ok());
         if mutations.has(Mutation::NodeBackIsFree) {
             self.evidence.nodes = always_there(world);

@@ -81,7 +81,7 @@ impl Judged<'_> {
     /// Its owner, as it stands there.
     pub fn owner(&self) -> &str {
         match self.item {
-            Item::Row(_, row) => row.text("podref").unwrap_or_default(),
+            Item::Row(_, row) => row.podref_text().unwrap_or_default(),
             Item::Reservation(reserved, _) => reserved.owner(),
         }
     }

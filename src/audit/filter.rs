@@ -54,7 +54,7 @@ impl Filter {
             let mut pods = snapshot.pods.iter();
             let mut reservations = snapshot.reservations.iter();
             let mut pools = snapshot.observed();
-            let is_its = |row: &Row| is_of(row.text("podref").unwrap_or_default(), namespace);
+            let is_its = |row: &Row| is_of(row.podref_text().unwrap_or_default(), namespace);
             if !pods.any(|pod| pod.podref.namespace() == namespace)
                 && !reservations.any(|it| is_of(it.owner(), namespace))
                 && !pools.any(|pool| pool.rows().iter().any(is_its))

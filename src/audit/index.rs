@@ -109,11 +109,12 @@ impl Index {
         };
         let mut other = None;
         for row in pool.rows() {
-            let podref = row.text("podref").unwrap_or_default();
+            let podref = row.podref_text().unwrap_or_default();
             // A row of a ResourceClaim is of no interface, as for a sweep.
-            if PodRef::is_valid(podref) && !row.text("id").is_some_and(is_uid) {
+            if PodRef::is_valid(podref) && !row.id_text().is_some_and(is_uid) {
+                let interface = row.interface_text();
                 let count = self.counts.entry(podref.into()).or_default();
-                count.add(row.text("ifname"));
+                count.add(interface);
             }
             let Some(address) = pool.address_of(row) else {
                 continue;

@@ -213,7 +213,7 @@ impl Context {
         if self.is_news(pool.uid(), row.key()) {
             self.counters.rows_unknown.inc();
             let key = excerpt(row.key());
-            let podref = row.text("podref").map(excerpt);
+            let podref = row.podref_text().map(excerpt);
             warn!(pool = %pool.key(), key, podref, %reason, "row kept");
         }
     }

@@ -64,9 +64,9 @@ impl RowCount {
     pub fn by_podref(rows: &[Row]) -> HashMap<&str, Self> {
         let mut all = HashMap::<&str, Self>::with_capacity(rows.len());
         for row in rows {
-            let is_of_claim = row.text("id").is_some_and(is_uid);
-            if !is_of_claim && let Some(podref) = row.text("podref") {
-                all.entry(podref).or_default().add(row.text("ifname"));
+            let is_of_claim = row.id_text().is_some_and(is_uid);
+            if !is_of_claim && let Some(podref) = row.podref_text() {
+                all.entry(podref).or_default().add(row.interface_text());
             }
         }
         all

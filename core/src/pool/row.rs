@@ -126,9 +126,19 @@ impl Row {
         self.content.as_ref()
     }
 
-    /// The text of one of its fields, where there is one, whatever it is worth.
-    pub fn text(&self, field: &str) -> Option<&str> {
-        self.stored.get(field).and_then(Value::as_str)
+    /// The text of the podref, where there is one, whatever it is worth.
+    pub fn podref_text(&self) -> Option<&str> {
+        self.stored.get("podref").and_then(Value::as_str)
+    }
+
+    /// The id as it stands in the row.
+    pub fn id_text(&self) -> Option<&str> {
+        self.stored.get("id").and_then(Value::as_str)
+    }
+
+    /// The interface as it stands in the row.
+    pub fn interface_text(&self) -> Option<&str> {
+        self.stored.get("ifname").and_then(Value::as_str)
     }
 }
 

@@ -149,7 +149,7 @@ async fn used_in(
         .iter()
         .flat_map(|pool| pool.rows().iter().map(move |row| (pool, row)));
     let rows: HashSet<_> = rows
-        .filter_map(|(pool, row)| Some((pool.address_of(row)?, row.text("podref")?)))
+        .filter_map(|(pool, row)| Some((pool.address_of(row)?, row.podref_text()?)))
         .collect();
     let used = claimed.keys();
     let used = used.filter(|(address, podref)| rows.contains(&(*address, podref.as_str())));
