@@ -42,7 +42,12 @@ pub enum Input {
     /// Something happened on these nodes.
     NodesChanged(BTreeSet<Box<str>>),
     /// A turn has done what it could about rows; its requests on the pool took so long.
-    RowsDone(PoolKey, Duration),
+    RowsDone {
+        /// The pool.
+        pool: PoolKey,
+        /// How long the requests took.
+        took: Duration,
+    },
     /// A turn has done what it could for these cases.
     CasesDone(PoolKey, Vec<(PodRef, Work, Outcome)>),
 }
@@ -141,7 +146,7 @@ impl Planner {
                 }
                 Vec::new()
             }
-            Input::RowsDone(pool, took) => {
+            Input::RowsDone { pool, took } => {
                 self.lanes.done(&pool, took, now);
                 Vec::new()
             }

@@ -11,6 +11,17 @@ use super::{
     words,
 };
 
+/// How the table is to look.
+#[derive(Clone, Copy, Debug)]
+pub struct Style {
+    /// The cells of a line.
+    pub width: usize,
+    /// Whether signs have colours.
+    pub colours: bool,
+    /// Whether it has all columns.
+    pub wide: bool,
+}
+
 /// A bar that is shorter tells nothing: where names leave less, lines are wider than the terminal.
 const SHORTEST: usize = 10;
 /// With more blanks between the columns, usual names would leave no room for a bar on a terminal of 80 cells.
@@ -24,33 +35,27 @@ const COLUMNS: [&str; 12] = [
 /// Those of wide tables only: the bar shows the counts.
 const WIDE: [&str; 6] = ["POOL", "LIVE", "HELD", "STALE", "UNKNOWN", "FULL"];
 
-/// Writes the pools of a report as lines of a table, and the meaning of the signs, for a terminal with so many cells in a line
-/// and with `colours` or without. A wide table has all columns.
+/// Writes the pools of a report as lines of a table, and the meaning of the signs.
 ///
 /// # Errors
 /// Those of `writer`.
-pub fn write_pools(
-    report: &Report,
-    (width, colours): (usize, bool),
-    is_wide: bool,
-    writer: &mut impl io::Write,
-) -> io::Result<()> {
+pub fn write_pools(report: &Report, style: Style, writer: &mut impl io::Write) -> io::Result<()> {
     let usages = report.pools.iter().flat_map(|pool| {
         let parts = pool.parts.iter().map(move |part| as_usage(pool, part));
         iter::once(pool.clone()).chain(parts)
     });
     let usages: Vec<_> = usages.collect();
-    let mut rows = vec![chosen(COLUMNS.map(str::to_owned), is_wide)];
+    let mut rows = vec![chosen(COLUMNS.map(str::to_owned), style)];
     let is_alone = |it: &PoolUsage| {
         let alike = report.pools.iter().filter(|pool| pool.range == it.range);
         alike.count() < 2
     };
-    rows.extend(usages.iter().map(|it| cells(it, is_alone(it), is_wide)));
+    rows.extend(usages.iter().map(|it| cells(it, is_alone(it), style)));
     let mut widths = Vec::new();
     write_rows(rows.iter().cloned(), &mut widths, GAP, &mut io::sink())?;
     let before: usize = widths.iter().map(|width| width + GAP).sum();
-    let width = width.saturating_sub(before).max(SHORTEST);
-    let bars = usages.iter().map(|it| picture(it, width, colours));
+    let width = style.width.saturating_sub(before).max(SHORTEST);
+    let bars = usages.iter().map(|it| picture(it, width, style.colours));
     let bars = iter::once("USE".to_owned()).chain(bars);
     for (row, bar) in rows.iter_mut().zip(bars) {
         row.push(bar);
@@ -64,18 +69,18 @@ pub fn write_pools(
 }
 
 /// Of a cell for each column those that the table has.
-fn chosen(all: [String; COLUMNS.len()], is_wide: bool) -> Vec<String> {
+fn chosen(all: [String; COLUMNS.len()], style: Style) -> Vec<String> {
     let all = COLUMNS.iter().zip(all);
-    let chosen = all.filter(|(title, _)| is_wide || !WIDE.contains(title));
+    let chosen = all.filter(|(title, _)| style.wide || !WIDE.contains(title));
     chosen.map(|(_, cell)| cell).collect()
 }
 
 /// The range of a pool names it, if it is alone with it.
-fn cells(pool: &PoolUsage, is_alone: bool, is_wide: bool) -> Vec<String> {
+fn cells(pool: &PoolUsage, is_alone: bool, style: Style) -> Vec<String> {
     let name = format!("{}/{}", pool.namespace, pool.name);
     let number = |count: u64| match count {
         // A range of IPv6 has more addresses than anybody counts.
-        1_000_000_000.. if !is_wide => format!("{count:.1e}"),
+        1_000_000_000.. if !style.wide => format!("{count:.1e}"),
         _ => count.to_string(),
     };
     let counts = pool.split.signs();
@@ -84,9 +89,9 @@ fn cells(pool: &PoolUsage, is_alone: bool, is_wide: bool) -> Vec<String> {
         Some(name.clone()),
         pool.range
             .clone()
-            .filter(|_| is_wide || is_alone)
-            .or((!is_wide).then_some(name)),
-        few(&pool.definitions, is_wide),
+            .filter(|_| style.wide || is_alone)
+            .or((!style.wide).then_some(name)),
+        few(&pool.definitions, style),
         pool.size.map(number),
         live,
         held,
@@ -95,9 +100,9 @@ fn cells(pool: &PoolUsage, is_alone: bool, is_wide: bool) -> Vec<String> {
         pool.free.map(number),
         full(pool.free, pool.size),
         pool.oldest_stale_seconds.map(age),
-        waits(pool, is_wide),
+        waits(pool, style),
     ];
-    chosen(all.map(shown), is_wide)
+    chosen(all.map(shown), style)
 }
 
 /// A part of a pool's range, as if it were a pool.
@@ -117,10 +122,10 @@ fn as_usage(pool: &PoolUsage, part: &PartUsage) -> PoolUsage {
     }
 }
 
-fn few(names: &[String], is_wide: bool) -> Option<String> {
+fn few(names: &[String], style: Style) -> Option<String> {
     match names {
         [] => None,
-        [first, rest @ ..] if !is_wide && !rest.is_empty() => {
+        [first, rest @ ..] if !style.wide && !rest.is_empty() => {
             Some(format!("{first} +{}", rest.len()))
         }
         all => Some(all.join(",")),
@@ -144,10 +149,10 @@ fn age(seconds: u64) -> String {
 }
 
 /// The time until the last stale row goes, and the nodes that hold others.
-fn waits(pool: &PoolUsage, is_wide: bool) -> Option<String> {
+fn waits(pool: &PoolUsage, style: Style) -> Option<String> {
     let wait = pool.wait_seconds.map(Duration::from_secs);
     let wait = wait.map(words::duration);
-    let nodes = few(&pool.nodes, is_wide);
+    let nodes = few(&pool.nodes, style);
     let all: Vec<_> = wait.into_iter().chain(nodes).collect();
     (!all.is_empty()).then(|| all.join(", "))
 }

@@ -15,7 +15,7 @@ use super::{
 use crate::audit::{
     audit,
     filter::{Filter, is_named},
-    pool_table::write_pools,
+    pool_table::{Style, write_pools},
     report::{PoolUsage, Problem, Report},
 };
 
@@ -143,10 +143,14 @@ impl Args {
                 print(&text, ExitCode::SUCCESS)
             }
             Output::Table | Output::Wide => {
-                let (style, is_wide) = (terminal(), self.output == Output::Wide);
-                print_with(ExitCode::SUCCESS, |it| {
-                    write_pools(report, style, is_wide, it)
-                })
+                let (width, colours) = terminal();
+                let wide = self.output == Output::Wide;
+                let style = Style {
+                    width,
+                    colours,
+                    wide,
+                };
+                print_with(ExitCode::SUCCESS, |it| write_pools(report, style, it))
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use ipgc::audit::{
     grid::{Sign, bar},
-    pool_table::write_pools,
+    pool_table::{Style, write_pools},
     report::PoolUsage,
 };
 use rstest::rstest;
@@ -49,8 +49,13 @@ fn a_line_is_as_wide_as_the_terminal(#[case] width: usize, #[case] widest: usize
     let range = "192.168.100.0/24";
     define(&server, "macvlan-conf", &json!({ "range": range }));
     server.put(fixtures::pool("kube-system", range).row_of(1, "default/gone"));
+    let style = Style {
+        width,
+        colours: false,
+        wide: false,
+    };
     let mut text = Vec::new();
-    write_pools(&dump(&server).judged(), (width, false), false, &mut text).unwrap();
+    write_pools(&dump(&server).judged(), style, &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     let lines = text.lines().take(3).map(|line| line.chars().count());
     assert_eq!(lines.max(), Some(widest), "{text}");

@@ -55,7 +55,10 @@ pub async fn work(context: &Arc<Context>, batch: Batch, answers: &mpsc::Unbounde
         // Nobody listens any more when we are shutting down.
         let _ = answers.send(answer);
     };
-    tell(Input::RowsDone(pool.clone(), turn.took));
+    tell(Input::RowsDone {
+        pool: pool.clone(),
+        took: turn.took,
+    });
     if turn.stands_by {
         // This copy does not lead. While it waits, the planner works on other pools, so that their rows are first seen
         // early.
