@@ -206,7 +206,7 @@ pub fn asks_twice(client: Client) -> Client {
     })
 }
 
-/// Whether a GET is one of a watch.
+/// Whether a request is a watch.
 pub fn is_watch<B>(request: &Request<B>) -> bool {
     let query = request.uri().query().unwrap_or_default();
     query.split('&').any(|parameter| parameter == "watch=true")

@@ -74,7 +74,7 @@ impl Collector {
     /// Both may be the same; over HTTP/1.1 each watch holds a connection.
     pub fn new(requests: Client, watches: Client, config: Config) -> Self {
         let clock = Clock::start();
-        let freshness = Arc::new(Freshness::new(clock, true));
+        let freshness = Arc::new(Freshness::new(clock));
         let history = Arc::new(History::default());
         let counters = Arc::new(Counters::default());
         let [requests, watches] =

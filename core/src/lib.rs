@@ -14,7 +14,7 @@
 macro_rules! words {
     ($name:ident: $($variant:ident $word:literal),+) => {
         impl $name {
-            /// All of them, in this order.
+            /// All of them, in the order of their declaration.
             pub const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
 
             /// The word for logs, reports and labels of metrics.

@@ -71,7 +71,7 @@ impl Sightings {
         }
     }
 
-    /// The same, but only for a reservation that is already remembered. If it is unchanged, this does not extend the
+    /// As [`Self::see_object`], but only for a reservation that is already remembered. If it is unchanged, this does not extend the
     /// time for which it is remembered.
     pub fn recall_object(
         &mut self,

@@ -126,7 +126,7 @@ impl Context {
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
             evidence: Arc::new(Evidence::new(config.breaker, Nodes::default()).into()),
-            freshness: Arc::new(Freshness::new(clock, false)),
+            freshness: Arc::new(Freshness::always(clock)),
             reading_nodes: tokio::sync::Mutex::default(),
             reading_pools: tokio::sync::Mutex::default(),
             history: Arc::default(),

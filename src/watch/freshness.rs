@@ -45,7 +45,7 @@ const PACE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Freshness {
     clock: Clock,
-    /// Whether there is a watch at all. Without one nothing is missed: each pod is read before anything is decided.
+    /// Whether there is a watch at all.
     is_watched: bool,
     state: Mutex<State>,
 }
@@ -81,11 +81,19 @@ impl State {
 
 impl Freshness {
     /// Nothing was heard yet.
-    pub fn new(clock: Clock, is_watched: bool) -> Self {
+    pub fn new(clock: Clock) -> Self {
         Self {
             clock,
-            is_watched,
+            is_watched: true,
             state: Mutex::default(),
+        }
+    }
+
+    /// There is no watch, so nothing is missed: each pod is read before anything is decided.
+    pub fn always(clock: Clock) -> Self {
+        Self {
+            is_watched: false,
+            ..Self::new(clock)
         }
     }
 
@@ -221,7 +229,7 @@ mod tests {
 
     /// A watch that was heard for long, at present.
     async fn heard() -> (Arc<Freshness>, Watch, Moment) {
-        let freshness = Arc::new(Freshness::new(Clock::start(), true));
+        let freshness = Arc::new(Freshness::new(Clock::start()));
         let watch = Watch::of(Arc::clone(&freshness));
         for _ in 0..2 {
             assert!(!freshness.is_fresh(), "the head of its answer is no word");

@@ -24,7 +24,11 @@ use tokio::{
 use tracing::{debug, warn};
 
 pub use self::{freshness::Freshness, lean_node::LeanNode, lean_pod::LeanPod};
-use crate::{backoff::Backoff, calls::with_causes, history::History};
+use crate::{
+    backoff::Backoff,
+    calls::{PAGE, with_causes},
+    history::History,
+};
 
 /// Longest silence while a list is read. kube sets no deadline of its own here.
 const LIST_DEADLINE: Duration = Duration::from_mins(1);
@@ -59,8 +63,8 @@ pub async fn follow<K>(
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     let (api, kind) = (Api::<K>::all(client), K::plural(&()));
-    // A page of a list has 500 objects: five megabytes of pods.
-    let config = watcher::Config::default();
+    // Five megabytes of pods.
+    let config = watcher::Config::default().page_size(PAGE);
     let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
     let mut epoch = history.subscribe();
     // Since when no watch can begin, or since a list was begun because of that.
