@@ -58,7 +58,7 @@ impl History {
     /// A page of a list is asked for. Only the first one tells: later ones are as old as that.
     pub fn ask<K: Resource<DynamicType = ()>>(&self, page: &ListParams) -> Option<Asked> {
         let is_first = page.continue_token.is_none();
-        is_first.then(|| self.versions.borrow().ask(&K::url_path(&(), None)))
+        is_first.then(|| self.versions.borrow().ask(&K::url_path(&(), None), None))
     }
 
     /// The page is there, and shows whether the data went back.
@@ -148,14 +148,16 @@ impl History {
         let query = watch.uri().query()?;
         let mut parameters = query.split('&');
         let version = parameters.find_map(|it| it.strip_prefix("resourceVersion="))?;
-        let path = watch.uri().path();
-        if let Ok(version) = version.parse() {
-            self.versions.send_if_modified(|versions| {
-                versions.see(path, version);
-                false
-            });
-        }
-        Some(self.versions.borrow().ask(path))
+        let version = version.parse().ok();
+        Some(self.versions.borrow().ask(watch.uri().path(), version))
+    }
+
+    /// That watch has begun: the next one of its path is compared with a version that is no smaller.
+    pub fn keep(&self, asked: &Asked) {
+        self.versions.send_if_modified(|versions| {
+            versions.keep(asked);
+            false
+        });
     }
 
     /// A watch of `path` has begun: looks whether the data went back since the version that it began at, until that

@@ -119,6 +119,19 @@ async fn a_node_holds_the_row_of_a_second_sandbox_whatever_its_watch_does_not_te
     stays(&bench, POOL, &["1"]).await;
 }
 
+/// No state showed the set-up, but a sweep saw its row while the pod lived.
+#[tokio::test(start_paused = true)]
+async fn the_row_of_a_second_sandbox_that_a_sweep_saw_waits_for_w() {
+    let server = with_neighbour(&[(1, "web-0")]);
+    let _beat = live_node(&server, "node-1");
+    run_on(&server, "node-1", "web-0", 1);
+    let bench = Bench::long_since(server, Config::default()).await;
+    put_row(&bench, 1, "web-0", 9);
+    seconds(600).await;
+    bench.end(["web-0"]);
+    goes_in(&bench, POOL, "1", W - 5..=W + 120).await;
+}
+
 /// A pod was bound there in a gap of the watch of pods.
 #[tokio::test(start_paused = true)]
 async fn a_node_whose_fence_ended_unseen_holds_the_rows_of_pods_that_nobody_saw() {

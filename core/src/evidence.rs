@@ -232,9 +232,13 @@ impl Trail {
 pub struct Sandboxes([Option<(IdTag, Moment)>; 2]);
 
 impl Sandboxes {
-    /// A row of it bore this sandbox at `now`.
+    /// A row of it bore this sandbox at `now`. A second one is doubtful: a deletion may cut off its set-up, and no state show
+    /// it.
     pub fn note(&mut self, sandbox: IdTag, now: Moment) {
-        if !self.had(sandbox, Moment::NEVER) {
+        let mut seen = self.0.into_iter().flatten();
+        if seen.any(|(tag, at)| tag != sandbox && at != Moment::NEVER) {
+            self.note_doubtful(sandbox);
+        } else if !self.had(sandbox, Moment::NEVER) {
             let mut others = self.0.into_iter().flatten();
             let other = others.find(|(tag, _)| *tag != sandbox);
             self.0 = [Some((sandbox, now)), other];
@@ -259,6 +263,15 @@ impl Sandboxes {
     /// The sandboxes.
     pub fn tags(&self) -> impl Iterator<Item = IdTag> {
         self.0.iter().flatten().map(|(tag, _)| *tag)
+    }
+
+    /// Whether rows were seen with another sandbox first, or alone.
+    fn may_be_second(&self, sandbox: IdTag) -> bool {
+        let mut seen = self.0.iter().flatten();
+        let is_any_certain = seen.any(|(_, at)| *at != Moment::NEVER);
+        let is_first = self.had(sandbox, Moment::NEVER);
+        let is_alone = !is_any_certain && self.tags().any(|tag| tag == sandbox);
+        !(self.is_empty() || is_first || is_alone)
     }
 
     /// Whether another one takes the place of one that is known.
@@ -358,13 +371,12 @@ impl Ended {
         self.last.may_outlast(self.stuck)
     }
 
-    /// Whether the row is that of a sandbox which none of its rows was seen with while it lived: its kubelet set that up
-    /// late, and may have been cut off. The id of a container is no sandbox's.
+    /// Whether the row is that of a sandbox other than the first that its rows were seen with while it lived: its kubelet
+    /// set that up late, and may have been cut off. The id of a container is no sandbox's.
     pub fn is_new_sandbox(&self, row: &RowContent) -> bool {
         let is_container = self.last.shows(&row.sandbox);
         let row = IdTag::of(&row.sandbox).filter(|_| !is_container);
-        let mut known = self.sandboxes.tags().peekable();
-        known.peek().is_some() && row.is_some_and(|row| !known.any(|tag| tag == row))
+        row.is_some_and(|row| self.sandboxes.may_be_second(row))
     }
 
     /// Whether the `later` end of another pod of the same name makes this one needless: neither pod had a container or

@@ -37,17 +37,24 @@ pub enum Heard {
 }
 
 impl Versions {
-    /// A list of this resource is asked for.
-    pub fn ask(&self, resource: &str) -> Asked {
+    /// A list of this resource is asked for. `seen` is a version that is known otherwise, as by a watch.
+    pub fn ask(&self, resource: &str, seen: Option<u64>) -> Asked {
+        let newest = self.newest.get(resource).copied();
         Asked {
             resource: resource.into(),
-            newest: self.newest.get(resource).copied().unwrap_or_default(),
+            newest: newest.max(seen).unwrap_or_default(),
             epoch: self.epoch,
         }
     }
 
-    /// The API server told this version of a resource by other means than a quorum list, as a watch does.
-    pub fn see(&mut self, resource: &str, version: u64) {
+    /// What was known when this was asked for is known from now on, unless the data went back since.
+    pub fn keep(&mut self, asked: &Asked) {
+        if asked.epoch == self.epoch {
+            self.see(&asked.resource, asked.newest);
+        }
+    }
+
+    fn see(&mut self, resource: &str, version: u64) {
         let newest = self.newest.entry(resource.into()).or_default();
         *newest = version.max(*newest);
     }

@@ -154,7 +154,7 @@ impl World {
                 return false;
             }
         }
-        let longest = if pod.unseen.is_some() { 10_000 } else { 1_500 };
+        let longest = if pod.unseen.is_some() { 40_000 } else { 1_500 };
         sleep(self.millis(20, longest)).await;
         let is_wanted = || {
             let is_there = self.pod(uid).is_some_and(|pod| !pod.gone && !pod.terminal);

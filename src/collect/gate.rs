@@ -170,10 +170,10 @@ impl Gate {
                     false
                 });
                 let lacking = &mut lock(&self.refusals).lacking;
-                if is_granted {
-                    lacking.take_if(|it| is_same(it, right));
-                } else {
+                if !is_granted {
                     *lacking = Some(right.clone());
+                } else if lacking.take_if(|it| is_same(it, right)).is_some() {
+                    self.open();
                 }
                 is_granted
             }

@@ -176,11 +176,12 @@ impl Freshness {
                 let response = client.send(request).await?;
                 let has_begun = response.status().is_success();
                 if let Some(asked) = asked.filter(|_| has_begun) {
+                    history.keep(&asked);
                     let history = Arc::downgrade(&history);
                     let look = History::look(history, client, path.clone(), asked);
                     let look = tokio::spawn(look).abort_handle();
                     let former = lock(&begun).insert(path, (freshness.clock.now(), look));
-                    // The later one compares with a version that is no smaller.
+                    // The later one compares with no smaller version.
                     if let Some((_, former)) = former {
                         former.abort();
                     }
