@@ -136,6 +136,8 @@ pub struct Trail {
     never_settles: bool,
     /// The machine was booted anew, and no container was seen since that did not run before: its states may be old.
     booted: bool,
+    /// The machine was booted anew since a sweep saw the pod's sandboxes, and a container started: they are gone.
+    pub(crate) renewed: bool,
     /// All containers that ever started are terminated.
     stopped: bool,
     settled: bool,
@@ -213,7 +215,7 @@ impl Trail {
 
     /// A container was started that was not seen before.
     pub fn restart(&mut self) {
-        self.booted = false;
+        self.renewed |= std::mem::take(&mut self.booted);
     }
 
     /// Whether the kubelet stopped every sandbox of the pod before it reported its last state.
@@ -227,21 +229,21 @@ impl Trail {
     }
 }
 
-/// The last two sandboxes that rows of an incarnation were seen with while it lived, and when that was seen first.
+/// The first and the last sandbox that rows of an incarnation were seen with while it lived, and when that was seen first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Sandboxes([Option<(IdTag, Moment)>; 2]);
 
 impl Sandboxes {
-    /// A row of it bore this sandbox at `now`. A second one is doubtful: a deletion may cut off its set-up, and no state show
-    /// it.
+    /// A row of it bore this sandbox at `now`. The first one that is known stays the first.
     pub fn note(&mut self, sandbox: IdTag, now: Moment) {
-        let mut seen = self.0.into_iter().flatten();
-        if seen.any(|(tag, at)| tag != sandbox && at != Moment::NEVER) {
-            self.note_doubtful(sandbox);
-        } else if !self.had(sandbox, Moment::NEVER) {
+        if !self.had(sandbox, Moment::NEVER) {
             let mut others = self.0.into_iter().flatten();
             let other = others.find(|(tag, _)| *tag != sandbox);
-            self.0 = [Some((sandbox, now)), other];
+            let seen = Some((sandbox, now));
+            self.0 = match other {
+                Some((_, at)) if at != Moment::NEVER => [other, seen],
+                _ => [seen, other],
+            };
         }
     }
 
@@ -263,15 +265,6 @@ impl Sandboxes {
     /// The sandboxes.
     pub fn tags(&self) -> impl Iterator<Item = IdTag> {
         self.0.iter().flatten().map(|(tag, _)| *tag)
-    }
-
-    /// Whether rows were seen with another sandbox first, or alone.
-    fn may_be_second(&self, sandbox: IdTag) -> bool {
-        let mut seen = self.0.iter().flatten();
-        let is_any_certain = seen.any(|(_, at)| *at != Moment::NEVER);
-        let is_first = self.had(sandbox, Moment::NEVER);
-        let is_alone = !is_any_certain && self.tags().any(|tag| tag == sandbox);
-        !(self.is_empty() || is_first || is_alone)
     }
 
     /// Whether another one takes the place of one that is known.
@@ -376,7 +369,8 @@ impl Ended {
     pub fn is_new_sandbox(&self, row: &RowContent) -> bool {
         let is_container = self.last.shows(&row.sandbox);
         let row = IdTag::of(&row.sandbox).filter(|_| !is_container);
-        row.is_some_and(|row| self.sandboxes.may_be_second(row))
+        let first = self.sandboxes.tags().next();
+        first.is_some_and(|first| row.is_some_and(|row| row != first))
     }
 
     /// Whether the `later` end of another pod of the same name makes this one needless: neither pod had a container or

@@ -325,6 +325,7 @@ impl PodIndex {
         if notes && sandboxes != live.sandboxes {
             self.showing.remove(live);
             live.sandboxes = sandboxes;
+            live.trail.renewed = false;
             self.showing.add(live);
         }
         if let Some(address) = row.address.filter(|_| is_its) {

@@ -156,14 +156,16 @@ fn nor_is_a_row_with_the_id_of_a_container() {
 }
 
 /// Of two interfaces that were added, each row has a container's id: they take no place of the sandbox.
-#[test]
-fn nor_is_the_sandbox_of_a_pod_with_added_interfaces() {
+#[rstest]
+#[case([1, 2, 3])]
+#[case([2, 1, 3])]
+fn nor_is_the_sandbox_of_a_pod_with_added_interfaces(#[case] order: [u64; 3]) {
     let mut evidence = Evidence::new(Limits::default(), Nodes::default());
     let running = reporting(POD, "net1", "10.0.0.5");
     let running = running.but(|it| it.container_ids = [tag(2), tag(3)].into());
     evidence.apply_pod(running, &Policy::default(), at(1));
     let pool = pool_key();
-    for number in [1, 2, 3, 1, 2, 3] {
+    for number in [order, order].concat() {
         let id = sandbox(number);
         let row = Glance {
             pool: &pool,
@@ -177,6 +179,56 @@ fn nor_is_the_sandbox_of_a_pod_with_added_interfaces() {
     }
     let live = evidence.pods.live(POD).unwrap();
     assert!(live.sandboxes.had(tag(1), at(99)));
+    assert_eq!(live.sandboxes.tags().next(), Some(tag(1)));
+}
+
+/// Sweeps saw the row of a sandbox, and then that of another one.
+#[rstest]
+#[case::the_pod_runs(&[], true)]
+#[case::a_container_started(&[(60, 2)], true)]
+#[case::after_a_boot(&[(50, 0)], true)]
+#[case::a_container_started_after_a_boot(&[(50, 0), (60, 2)], false)]
+#[case::and_another_sandbox_came_after_that(&[(50, 0), (60, 2), (110, 2)], true)]
+fn a_second_sandbox_that_a_sweep_saw(#[case] steps: &[(u64, u64)], #[case] may_be_second: bool) {
+    let policy = &Policy::default();
+    let mut evidence = Evidence::new(Limits::default(), Nodes::default());
+    let node = |evidence: &mut Evidence, boot, version, second| {
+        let state = booted("m", boot, version);
+        evidence.note_node("node-1", Some(state), false, at(second));
+    };
+    node(&mut evidence, "a", "1", 0);
+    let running = |container| {
+        reporting(POD, "net1", "10.0.0.5").but(|it| it.container_ids = [tag(container)].into())
+    };
+    let sweep = |evidence: &mut Evidence, id, second| {
+        let (pool, id) = (pool_key(), sandbox(id));
+        let row = Glance {
+            pool: &pool,
+            range: None,
+            address: Some(ip("10.0.0.5")),
+            podref: Some(POD),
+            sandbox: Some(&id),
+            interface: Some("net1"),
+        };
+        evidence.pods.glance(&row, ANY_SCOPE, true, at(second));
+    };
+    evidence.apply_pod(running(1), policy, at(1));
+    sweep(&mut evidence, 7, 10);
+    let mut second = 8;
+    for (at_second, container) in steps {
+        match (container, at_second) {
+            (0, _) => node(&mut evidence, "b", "2", *at_second),
+            (_, 110) => {
+                sweep(&mut evidence, 8, 100);
+                second = 9;
+            }
+            _ => drop(evidence.apply_pod(running(*container), policy, at(*at_second))),
+        }
+    }
+    sweep(&mut evidence, second, 120);
+    let end = evidence.delete_pod(running(2), policy, at(130)).unwrap();
+    let row = row_content().but(|it| it.sandbox = sandbox(second).into());
+    assert_eq!(end.is_new_sandbox(&row), may_be_second);
 }
 
 /// A machine is booted so fast that its node stays ready, and its pods' states may be old: a deletion writes such a one

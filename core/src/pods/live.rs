@@ -153,7 +153,11 @@ impl Live {
             if is_container && sandboxes.are_full() {
                 return sandboxes;
             }
-            if its {
+            if its && self.trail.renewed {
+                sandboxes = Sandboxes::default();
+            }
+            // The first is to be a sandbox.
+            if its && !(is_container && sandboxes.is_empty()) {
                 sandboxes.note(tag, now);
             } else {
                 sandboxes.note_doubtful(tag);
