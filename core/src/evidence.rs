@@ -136,7 +136,7 @@ pub struct Trail {
     never_settles: bool,
     /// The machine was booted anew, and no container was seen since that did not run before: its states may be old.
     booted: bool,
-    /// The machine was booted anew since a sweep saw the pod's sandboxes, and a container started: they are gone.
+    /// The machine was booted anew, and no sweep has seen a new sandbox since: those that are known are gone.
     pub(crate) renewed: bool,
     /// All containers that ever started are terminated.
     stopped: bool,
@@ -211,11 +211,12 @@ impl Trail {
     pub fn boot(&mut self) {
         self.gap();
         self.booted = !self.settled;
+        self.renewed = true;
     }
 
     /// A container was started that was not seen before.
     pub fn restart(&mut self) {
-        self.renewed |= std::mem::take(&mut self.booted);
+        self.booted = false;
     }
 
     /// Whether the kubelet stopped every sandbox of the pod before it reported its last state.

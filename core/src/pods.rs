@@ -324,8 +324,9 @@ impl PodIndex {
         let sandboxes = live.sandboxes_with(row, is_its, now);
         if notes && sandboxes != live.sandboxes {
             self.showing.remove(live);
+            // The first is another one: it was set up since the boot.
+            live.trail.renewed &= live.sandboxes.tags().next() == sandboxes.tags().next();
             live.sandboxes = sandboxes;
-            live.trail.renewed = false;
             self.showing.add(live);
         }
         if let Some(address) = row.address.filter(|_| is_its) {

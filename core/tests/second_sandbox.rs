@@ -186,9 +186,10 @@ fn nor_is_the_sandbox_of_a_pod_with_added_interfaces(#[case] order: [u64; 3]) {
 #[rstest]
 #[case::the_pod_runs(&[], true)]
 #[case::a_container_started(&[(60, 2)], true)]
-#[case::after_a_boot(&[(50, 0)], true)]
+#[case::after_a_boot(&[(50, 0)], false)]
 #[case::a_container_started_after_a_boot(&[(50, 0), (60, 2)], false)]
 #[case::and_another_sandbox_came_after_that(&[(50, 0), (60, 2), (110, 2)], true)]
+#[case::and_the_container_started_after_a_sweep(&[(50, 0), (110, 2), (115, 2)], true)]
 fn a_second_sandbox_that_a_sweep_saw(#[case] steps: &[(u64, u64)], #[case] may_be_second: bool) {
     let policy = &Policy::default();
     let mut evidence = Evidence::new(Limits::default(), Nodes::default());
@@ -215,9 +216,14 @@ fn a_second_sandbox_that_a_sweep_saw(#[case] steps: &[(u64, u64)], #[case] may_b
     evidence.apply_pod(running(1), policy, at(1));
     sweep(&mut evidence, 7, 10);
     let mut second = 8;
+    // The row that the next ADD takes over.
+    let old = |evidence: &mut Evidence| sweep(evidence, 7, 55);
     for (at_second, container) in steps {
         match (container, at_second) {
-            (0, _) => node(&mut evidence, "b", "2", *at_second),
+            (0, _) => {
+                node(&mut evidence, "b", "2", *at_second);
+                old(&mut evidence);
+            }
             (_, 110) => {
                 sweep(&mut evidence, 8, 100);
                 second = 9;

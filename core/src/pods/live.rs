@@ -153,7 +153,7 @@ impl Live {
             if is_container && sandboxes.are_full() {
                 return sandboxes;
             }
-            if its && self.trail.renewed {
+            if its && self.trail.renewed && !sandboxes.tags().any(|known| known == tag) {
                 sandboxes = Sandboxes::default();
             }
             // The first is to be a sandbox.
