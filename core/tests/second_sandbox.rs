@@ -155,6 +155,31 @@ fn nor_is_a_row_with_the_id_of_a_container() {
     assert_eq!(clearance.grade, Grade::Settled);
 }
 
+/// A sweep sees the pod's row with this sandbox.
+fn sweep(evidence: &mut Evidence, id: u64, second: u64) {
+    let (pool, id) = (pool_key(), sandbox(id));
+    let row = Glance {
+        pool: &pool,
+        range: None,
+        address: Some(ip("10.0.0.5")),
+        podref: Some(POD),
+        sandbox: Some(&id),
+        interface: Some("net1"),
+    };
+    evidence.pods.glance(&row, ANY_SCOPE, true, at(second));
+}
+
+/// The node tells this boot.
+fn boot(evidence: &mut Evidence, boot: &str, version: &str, second: u64) {
+    let state = booted("m", boot, version);
+    evidence.note_node("node-1", Some(state), false, at(second));
+}
+
+/// The pod with this container.
+fn running(container: u64) -> PodState {
+    reporting(POD, "net1", "10.0.0.5").but(|it| it.container_ids = [tag(container)].into())
+}
+
 /// Of two interfaces that were added, each row has a container's id: they take no place of the sandbox.
 #[rstest]
 #[case([1, 2, 3])]
@@ -164,18 +189,8 @@ fn nor_is_the_sandbox_of_a_pod_with_added_interfaces(#[case] order: [u64; 3]) {
     let running = reporting(POD, "net1", "10.0.0.5");
     let running = running.but(|it| it.container_ids = [tag(2), tag(3)].into());
     evidence.apply_pod(running, &Policy::default(), at(1));
-    let pool = pool_key();
     for number in [order, order].concat() {
-        let id = sandbox(number);
-        let row = Glance {
-            pool: &pool,
-            range: None,
-            address: Some(ip("10.0.0.5")),
-            podref: Some(POD),
-            sandbox: Some(&id),
-            interface: Some("net1"),
-        };
-        evidence.pods.glance(&row, ANY_SCOPE, true, at(10));
+        sweep(&mut evidence, number, 10);
     }
     let live = evidence.pods.live(POD).unwrap();
     assert!(live.sandboxes.had(tag(1), at(99)));
@@ -185,57 +200,46 @@ fn nor_is_the_sandbox_of_a_pod_with_added_interfaces(#[case] order: [u64; 3]) {
 /// Sweeps saw the row of a sandbox, and then that of another one.
 #[rstest]
 #[case::the_pod_runs(&[], true)]
-#[case::a_container_started(&[(60, 2)], true)]
-#[case::after_a_boot(&[(50, 0)], false)]
-#[case::a_container_started_after_a_boot(&[(50, 0), (60, 2)], false)]
-#[case::and_another_sandbox_came_after_that(&[(50, 0), (60, 2), (110, 2)], true)]
-#[case::and_the_container_started_after_a_sweep(&[(50, 0), (110, 2), (115, 2)], true)]
-fn a_second_sandbox_that_a_sweep_saw(#[case] steps: &[(u64, u64)], #[case] may_be_second: bool) {
+#[case::a_container_started(&[Container], true)]
+#[case::after_a_boot(&[Boot], false)]
+#[case::a_container_started_after_a_boot(&[Boot, Container], false)]
+#[case::and_another_sandbox_came_after_that(&[Boot, Container, Sweep], true)]
+#[case::and_the_container_started_after_a_sweep(&[Boot, Sweep, Container], true)]
+fn a_second_sandbox_that_a_sweep_saw(#[case] steps: &[Step], #[case] may_be_second: bool) {
     let policy = &Policy::default();
     let mut evidence = Evidence::new(Limits::default(), Nodes::default());
-    let node = |evidence: &mut Evidence, boot, version, second| {
-        let state = booted("m", boot, version);
-        evidence.note_node("node-1", Some(state), false, at(second));
-    };
-    node(&mut evidence, "a", "1", 0);
-    let running = |container| {
-        reporting(POD, "net1", "10.0.0.5").but(|it| it.container_ids = [tag(container)].into())
-    };
-    let sweep = |evidence: &mut Evidence, id, second| {
-        let (pool, id) = (pool_key(), sandbox(id));
-        let row = Glance {
-            pool: &pool,
-            range: None,
-            address: Some(ip("10.0.0.5")),
-            podref: Some(POD),
-            sandbox: Some(&id),
-            interface: Some("net1"),
-        };
-        evidence.pods.glance(&row, ANY_SCOPE, true, at(second));
-    };
+    boot(&mut evidence, "a", "1", 0);
     evidence.apply_pod(running(1), policy, at(1));
     sweep(&mut evidence, 7, 10);
-    let mut second = 8;
-    // The row that the next ADD takes over.
-    let old = |evidence: &mut Evidence| sweep(evidence, 7, 55);
-    for (at_second, container) in steps {
-        match (container, at_second) {
-            (0, _) => {
-                node(&mut evidence, "b", "2", *at_second);
-                old(&mut evidence);
+    let mut last = 8;
+    for (step, second) in steps.iter().zip([50, 60, 70]) {
+        match step {
+            Boot => {
+                boot(&mut evidence, "b", "2", second);
+                // The row that the next ADD takes over.
+                sweep(&mut evidence, 7, second + 5);
             }
-            (_, 110) => {
-                sweep(&mut evidence, 8, 100);
-                second = 9;
+            Container => drop(evidence.apply_pod(running(2), policy, at(second))),
+            Sweep => {
+                sweep(&mut evidence, 8, second);
+                last = 9;
             }
-            _ => drop(evidence.apply_pod(running(*container), policy, at(*at_second))),
         }
     }
-    sweep(&mut evidence, second, 120);
+    sweep(&mut evidence, last, 120);
     let end = evidence.delete_pod(running(2), policy, at(130)).unwrap();
-    let row = row_content().but(|it| it.sandbox = sandbox(second).into());
+    let row = row_content().but(|it| it.sandbox = sandbox(last).into());
     assert_eq!(end.is_new_sandbox(&row), may_be_second);
 }
+
+/// What happens between the first sweep and the last.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Boot,
+    Container,
+    Sweep,
+}
+use Step::{Boot, Container, Sweep};
 
 /// A machine is booted so fast that its node stays ready, and its pods' states may be old: a deletion writes such a one
 /// again. No container outlives a boot.
@@ -246,14 +250,7 @@ fn a_second_sandbox_that_a_sweep_saw(#[case] steps: &[(u64, u64)], #[case] may_b
 fn the_machine_was_booted_before_the_end(#[case] seen: &[u64], #[case] is_settled: bool) {
     let policy = &Policy::default();
     let mut evidence = Evidence::new(Limits::default(), Nodes::default());
-    let boot = |evidence: &mut Evidence, boot, version, second| {
-        let state = booted("m", boot, version);
-        evidence.note_node("node-1", Some(state), false, at(second));
-    };
     boot(&mut evidence, "a", "1", 0);
-    let running = |container| {
-        reporting(POD, "net1", "10.0.0.5").but(|it| it.container_ids = [tag(container)].into())
-    };
     evidence.apply_pod(running(1), policy, at(1));
     boot(&mut evidence, "b", "2", 50);
     for container in seen {

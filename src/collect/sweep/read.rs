@@ -118,9 +118,11 @@ impl<'l> SweepRead<'l> {
         let take = |page: Vec<Reservation>| {
             context.pulse.beat();
             self.report.reservations += page.len();
-            for reservation in &page {
+            {
                 let pods = &mut context.evidence().pods;
-                pods.note_reservation(reservation.owner());
+                for reservation in &page {
+                    pods.note_reservation(reservation.owner());
+                }
             }
             for reservation in page.into_iter().filter(is_lone) {
                 let whose = reservation.whose().into();
