@@ -1,15 +1,16 @@
 //! The breaker in a run: the frees that it stops, its reports, and each way out.
 
 use crate::prelude::*;
+use ipgc::clock::set_wall;
 use ipgc_core::breaker::Limits;
 use jiff::Timestamp;
+use tokio::time::Instant;
 
 /// The second pool with suspects, and one without any.
 const OTHER: &str = "10.1.0.0-24";
 const QUIET: &str = "10.2.0.0-24";
-/// How many suspects the two have. Those of the second are too many by themselves.
-const FEW: usize = 3;
-const MANY: usize = 8;
+/// How many suspects each of the two has: only those of both are too many.
+const SUSPECTS: usize = 4;
 /// `--breaker-hold`, in seconds.
 const HOLD: u64 = 1_800;
 
@@ -28,14 +29,16 @@ fn suspects(range: &str, third: u64, count: usize) -> fixtures::PoolBuilder {
 }
 
 /// Two pools of rows that nobody saw losing their pods, one whose only pod runs, and two rows for
-/// pods that the collector may watch. The server's time is ours, as the finding bears our own.
+/// pods that the collector may watch. The server's clock is ours, as that of the finding and its acknowledgement.
 fn room() -> Server {
-    let server = Server::builder().start_time(Timestamp::now()).build();
+    let (start, begun) = (Timestamp::now(), Instant::now());
+    set_wall(move || start + begun.elapsed());
+    let server = Server::builder().start_time(start).build();
     server.put(fixtures::nad(NS, "net", RANGE));
     let row = |n| fixtures::row(&fixtures::sandbox(n), &format!("{NS}/web-{n}"), "net1");
-    let pool = suspects(RANGE, 0, FEW);
+    let pool = suspects(RANGE, 0, SUSPECTS);
     server.put(pool.raw_row("101", row(101)).raw_row("102", row(102)));
-    server.put(suspects("10.1.0.0/24", 1, MANY));
+    server.put(suspects("10.1.0.0/24", 1, SUSPECTS));
     let quiet = fixtures::pool(NS, "10.2.0.0/24");
     server.put(quiet.raw_row("103", row(103)));
     let alive = fixtures::pod(NS, "web-103").node("node-1");
@@ -51,7 +54,7 @@ fn room() -> Server {
 async fn open() -> Bench {
     let bench = Bench::with(room(), config()).await;
     seconds(300).await;
-    assert_eq!(stopped(&bench), (FEW, MANY));
+    assert_eq!(stopped(&bench), (SUSPECTS, SUSPECTS));
     bench
 }
 
@@ -74,13 +77,13 @@ async fn it_is_told_on_each_pool_that_it_concerns() {
     let bench = open().await;
     let events = pool_events(&bench, "IPPoolGCBreakerOpen");
     assert_eq!(events.len(), 2, "{events:?}");
-    for (event, pool, count) in [(&events[0], POOL, FEW), (&events[1], OTHER, MANY)] {
+    for (event, pool, count) in [(&events[0], POOL, SUSPECTS), (&events[1], OTHER, SUSPECTS)] {
         assert!(event.starts_with("Warning"), "{event}");
         let count = format!("{count} addresses are not freed");
         let ask = format!("annotate ippools.whereabouts.cni.cncf.io {pool} ");
         says(event, &[&count, &ask, "ipgc.dev/ack"]);
     }
-    assert!(bench.counted("frees_stopped") >= (FEW + MANY) as u64);
+    assert!(bench.counted("frees_stopped") >= (2 * SUSPECTS) as u64);
 }
 
 #[tokio::test(start_paused = true)]
@@ -89,23 +92,50 @@ async fn it_lets_go_the_pool_that_is_acknowledged_and_no_other() {
     // From before the finding: about something else, so that it counts for nothing.
     acknowledge(&bench, POOL, bench.now() - Duration::from_secs(3_600));
     seconds(600).await;
-    assert_eq!(stopped(&bench), (FEW, MANY));
+    assert_eq!(stopped(&bench), (SUSPECTS, SUSPECTS));
     acknowledge(&bench, POOL, bench.now());
-    for n in 1..=FEW {
+    for n in 1..=SUSPECTS {
         goes_after(&bench, POOL, &n.to_string(), 120).await;
     }
     // Long after, and before the hold is over.
     seconds(600).await;
-    assert_eq!(stopped(&bench), (0, MANY));
+    assert_eq!(stopped(&bench), (0, SUSPECTS));
     assert_eq!(bench.rows(POOL), ["101", "102"]);
     assert_eq!(bench.rows(QUIET), ["103"]);
+}
+
+/// A person saves the rows of one pool after the other. The rest is few, and waits all the same.
+#[tokio::test(start_paused = true)]
+async fn it_holds_what_is_left_after_others_were_exempted() {
+    let bench = open().await;
+    let found = bench.edit("ippools", NS, POOL, |pool| {
+        pool["metadata"]["annotations"]["ipgc.dev/hold"] = "true".into();
+    });
+    assert!(found);
+    seconds(900).await;
+    assert_eq!(stopped(&bench), (SUSPECTS, SUSPECTS));
+    seconds(HOLD - 300 - 900 + 120).await;
+    assert_eq!(stopped(&bench), (SUSPECTS, 0));
+}
+
+/// By a clock that is hours ahead.
+#[tokio::test(start_paused = true)]
+async fn an_acknowledgement_in_the_future_lets_nothing_go() {
+    let bench = open().await;
+    acknowledge(&bench, POOL, bench.now() + Duration::from_secs(3_600));
+    seconds(900).await;
+    assert_eq!(stopped(&bench), (SUSPECTS, SUSPECTS));
 }
 
 #[tokio::test(start_paused = true)]
 async fn it_lets_go_after_the_hold_what_nobody_acknowledged() {
     let bench = open().await;
     seconds(HOLD - 300 - 5).await;
-    assert_eq!(stopped(&bench), (FEW, MANY), "before the hold is over");
+    assert_eq!(
+        stopped(&bench),
+        (SUSPECTS, SUSPECTS),
+        "before the hold is over"
+    );
     seconds(125).await;
     assert_eq!(stopped(&bench), (0, 0), "\n{}", bench.requests());
     assert_eq!(bench.rows(POOL), ["101", "102"]);
@@ -120,7 +150,7 @@ async fn it_does_not_concern_ends_that_were_watched() {
     bench.kubelet().force_delete(NS, "web-102");
     let waited = goes_after(&bench, POOL, "101", 9).await;
     goes_in(&bench, POOL, "102", W - waited..=W + 60).await;
-    assert_eq!(stopped(&bench), (FEW, MANY));
+    assert_eq!(stopped(&bench), (SUSPECTS, SUSPECTS));
 }
 
 #[tokio::test(start_paused = true)]
@@ -128,7 +158,7 @@ async fn it_holds_anew_after_a_restart() {
     let bench = open().await;
     // The hold is all but over.
     seconds(HOLD - 300 - 30).await;
-    assert_eq!(stopped(&bench), (FEW, MANY));
+    assert_eq!(stopped(&bench), (SUSPECTS, SUSPECTS));
     let server = bench.stop().await;
 
     // For ten minutes the new one cannot look at the pools.
@@ -137,11 +167,15 @@ async fn it_holds_anew_after_a_restart() {
     let bench = Bench::with(server, config()).await;
     seconds(600).await;
     assert!(sweeps.hits() > 0);
-    assert_eq!(stopped(&bench), (FEW, MANY), "nobody has looked yet");
+    assert_eq!(
+        stopped(&bench),
+        (SUSPECTS, SUSPECTS),
+        "nobody has looked yet"
+    );
     sweeps.remove();
     seconds(HOLD - 10).await;
     assert!(bench.counted("sweeps_ended") > 3);
-    assert_eq!(stopped(&bench), (FEW, MANY), "it holds anew");
+    assert_eq!(stopped(&bench), (SUSPECTS, SUSPECTS), "it holds anew");
     let events = pool_events(&bench, "IPPoolGCBreakerOpen");
     assert_eq!(events.len(), 4, "{events:?}");
     seconds(240).await;
@@ -173,7 +207,7 @@ async fn an_end_that_a_list_told_waits_for_a_sweep() {
 #[tokio::test(start_paused = true)]
 async fn a_small_part_opens_nothing() {
     let server = room();
-    // Eleven of thirty.
+    // Eight of 27.
     let mut pool = fixtures::pool(NS, "10.3.0.0/24");
     for n in 1..=16 {
         let name = format!("busy-{n}");

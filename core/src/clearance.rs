@@ -388,7 +388,9 @@ impl Subject<'_> {
     /// ends the pod all the same. A row that was seen as it is with a pod before it is not.
     fn may_be_second(&self, end: &Ended, before: &[&Ended]) -> bool {
         let lag = self.policy.cooldown;
-        let is_of_boot = |node: &str| self.facts.nodes.booted_soon_after(node, end.at, lag);
+        // Its kubelet may need long from there until the pod is deleted.
+        let ended = end.terminal_since.unwrap_or(end.at);
+        let is_of_boot = |node: &str| self.facts.nodes.booted_soon_after(node, ended, lag);
         let is_new =
             end.is_new_sandbox(self.row) && !before.iter().any(|former| former.bore(self.row, lag));
         is_new || end.last.node.as_deref().is_some_and(is_of_boot)

@@ -301,6 +301,8 @@ pub struct Ended {
     pub last: PodState,
     /// When its end was seen (or found out).
     pub at: Moment,
+    /// When it was first seen in a terminal phase.
+    pub terminal_since: Option<Moment>,
     /// When its creation was seen. None if a list showed it first, or if it had a network-status or was being deleted
     /// when it was first seen.
     pub born: Option<Moment>,

@@ -448,13 +448,13 @@ impl Evidence {
         stale_since: Moment,
         acknowledged: Option<Timestamp>,
         clearance: &Clearance,
-        now: Moment,
+        (now, wall): (Moment, Timestamp),
     ) -> Result<(), Open> {
         if clearance.watched {
             return Ok(());
         }
         let listed = self.pods.listed_at();
         self.breaker
-            .check(&self.limits, stale_since, listed, acknowledged, now)
+            .check(&self.limits, stale_since, listed, acknowledged, (now, wall))
     }
 }

@@ -56,7 +56,7 @@ pub struct NodeState {
 /// One run of a machine, as its kubelet reports it in `status.nodeInfo`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Boot {
-    /// `machineID` and `systemUUID`. Another machine under the same name says nothing about this one.
+    /// `machineID` and `systemUUID`; either may be empty. Another machine under the same name says nothing about this one.
     pub machine: (Box<str>, Box<str>),
     /// `bootID`.
     pub id: Box<str>,
@@ -171,6 +171,8 @@ struct Suspect {
     /// The longest time since then for which its kubelet was at work without a break, or for which
     /// there was no such node.
     longest: Duration,
+    /// For how long there was no such node, until it came.
+    absent: Duration,
     /// As much of it as more than silence of the watch of nodes tells: that watch may be dead.
     confirmed: Duration,
     /// When that was told.
@@ -221,8 +223,15 @@ impl Node {
             return;
         }
         let known = self.boot.replace((told.clone(), state.version.clone()));
+        if known.as_ref().is_some_and(|(known, _)| known.id == told.id) {
+            // The kubelet reads the names of its machine anew.
+            return;
+        }
         self.booted = known.is_some().then_some(now);
         let after = self.still_booted.take();
+        // Two machines of which a name is missing are not known to be one, nor to be two.
+        let has_names = |boot: &Boot| !boot.machine.0.is_empty() && !boot.machine.1.is_empty();
+        let known = known.filter(|(known, _)| has_names(known) && has_names(told));
         let is_same = known.map(|(known, _)| known.machine == told.machine);
         if is_same == Some(false) {
             // No two machines run under one name.
@@ -371,8 +380,22 @@ impl Node {
         self.suspect = Some(Suspect {
             since,
             longest: Duration::ZERO,
+            absent: Duration::ZERO,
             confirmed: Duration::ZERO,
             confirmed_at: since,
+        });
+    }
+
+    /// It was not there since the gap, and is now: the machine of a Node that was deleted may run on, and be registered
+    /// again.
+    fn came(&mut self, gap: Moment, now: Moment) {
+        let absent = now.since(gap);
+        self.suspect = Some(Suspect {
+            since: gap,
+            longest: absent,
+            absent,
+            confirmed: absent,
+            confirmed_at: now,
         });
     }
 
@@ -436,6 +459,9 @@ impl Node {
     fn blocks(&self, wait: Duration, endless: bool, now: Moment) -> Option<Option<Moment>> {
         let suspect = self.suspect.filter(|_| !self.is_fenced())?;
         if endless {
+            if suspect.absent >= wait {
+                return None;
+            }
             let gone = self.state.is_none();
             let until = gone.then(|| self.since.max(suspect.since) + wait);
             return until.is_none_or(|until| until > now).then_some(until);

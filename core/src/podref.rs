@@ -38,7 +38,9 @@ impl PodRef {
     /// Whether the text is a podref.
     pub fn is_valid(text: &str) -> bool {
         text.split_once('/').is_some_and(|(namespace, name)| {
-            is_name(namespace, LONGEST_NAMESPACE) && is_object_name(name)
+            is_name(namespace, LONGEST_NAMESPACE)
+                && !namespace.contains('.')
+                && is_object_name(name)
         })
     }
 }
@@ -154,6 +156,7 @@ mod tests {
     #[case("../default", None)]
     #[case("default/-web", None)]
     #[case("default/web.", None)]
+    #[case("example.com/router", None)]
     #[case("kube-system/etcd-node.example.org", Some(("kube-system", "etcd-node.example.org")))]
     fn a_podref_has_exactly_one_slash(#[case] text: &str, #[case] parts: Option<(&str, &str)>) {
         let podref = text.parse::<PodRef>().ok();

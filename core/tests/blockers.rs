@@ -75,11 +75,24 @@ fn before_the_nodes_are_known_everything_blocks() {
     assert_eq!(blockers(&nodes, 10_000), None);
 }
 
-#[test]
-fn a_node_that_came_after_the_gap_blocks_nothing() {
+/// Its Node may have been deleted before the gap while the machine ran on, and be registered again.
+#[rstest]
+#[case::within_w(W - 1, by(&["new"]))]
+#[case::after_w(W, None)]
+fn a_node_that_came_after_the_gap_blocks_if_it_was_not_absent_for_w(
+    #[case] came: u64,
+    #[case] blocks: Option<Wait>,
+    #[values(false, true)] was_known: bool,
+) {
     let mut nodes = suspected(&[], 0);
-    nodes.apply("new", not_ready(), at(1));
-    assert_eq!(blockers(&nodes, 10), None);
+    if was_known {
+        nodes = nodes_with(&[("new", node_state())]);
+        nodes.gap(at(0));
+        nodes.remove("new", at(0));
+        nodes.suspect([], at(0));
+    }
+    nodes.apply("new", not_ready(), at(came));
+    assert_eq!(blockers(&nodes, W + 10), blocks);
 }
 
 #[test]

@@ -13,6 +13,11 @@ fn noon() -> Timestamp {
     wall("2026-01-01T12:00:00Z")
 }
 
+/// So many seconds after noon, by both clocks.
+fn clock(now: u64) -> (Moment, Timestamp) {
+    (at(now), noon() + secs(now))
+}
+
 fn assessed(suspect: usize, total: usize, begun: u64) -> Breaker {
     let mut breaker = Breaker::default();
     breaker.assess(&Limits::default(), (suspect, total), at(begun), noon());
@@ -21,7 +26,7 @@ fn assessed(suspect: usize, total: usize, begun: u64) -> Breaker {
 
 /// May a row go that is stale since 0, of a pool that nobody acknowledged, pods listed at 0.
 fn check(breaker: &Breaker, now: u64) -> Result<(), Open> {
-    breaker.check(&Limits::default(), at(0), at(0), None, at(now))
+    breaker.check(&Limits::default(), at(0), at(0), None, clock(now))
 }
 
 #[rstest]
@@ -57,16 +62,21 @@ fn its_limits_are_flags(#[case] limits: Limits, #[case] suspect: usize, #[case] 
 #[test]
 fn a_sweep_tells_what_changed() {
     let mut breaker = Breaker::default();
-    let mut assess = |suspect, text| {
-        let change = breaker.assess(&Limits::default(), (suspect, 100), at(0), wall(text));
+    let mut assess = |suspect, second| {
+        let (begun, wall) = clock(second);
+        let change = breaker.assess(&Limits::default(), (suspect, 100), begun, wall);
         (change, breaker.open_since())
     };
-    assert_eq!(assess(10, "2026-01-01T11:00:00Z"), (false, None));
-    assert_eq!(assess(90, "2026-01-01T12:00:00Z"), (true, Some(noon())));
+    let found = Some(noon() + secs(300));
+    assert_eq!(assess(10, 0), (false, None));
+    assert_eq!(assess(90, 300), (true, found));
     // It stays the same finding.
-    assert_eq!(assess(95, "2026-01-01T13:00:00Z"), (false, Some(noon())));
-    assert_eq!(assess(10, "2026-01-01T14:00:00Z"), (true, None));
-    assert_eq!(assess(10, "2026-01-01T15:00:00Z"), (false, None));
+    assert_eq!(assess(95, 600), (false, found));
+    // For as long as the rows of it wait.
+    assert_eq!(assess(10, 900), (false, found));
+    assert_eq!(assess(0, 600 + 1_799), (false, found));
+    assert_eq!(assess(0, 600 + 1_800), (true, None));
+    assert_eq!(assess(10, 2_700), (false, None));
 }
 
 #[test]
@@ -76,7 +86,15 @@ fn before_a_sweep_begun_after_the_last_list_nothing_goes() {
         Err(Open::NotAssessed)
     );
     let breaker = assessed(0, 100, 100);
-    let listed = |listed| breaker.check(&Limits::default(), at(0), at(listed), None, at(1_000_000));
+    let listed = |listed| {
+        breaker.check(
+            &Limits::default(),
+            at(0),
+            at(listed),
+            None,
+            clock(1_000_000),
+        )
+    };
     assert_eq!(listed(99), Ok(()));
     assert_eq!(listed(100), Ok(()));
     assert_eq!(listed(101), Err(Open::NotAssessed));
@@ -92,22 +110,26 @@ fn an_open_breaker_holds_each_row_for_a_while(
     #[case] goes: Result<(), Open>,
 ) {
     let breaker = assessed(100, 100, 0);
-    let checked = breaker.check(&Limits::default(), at(stale_since), at(0), None, at(now));
+    let checked = breaker.check(&Limits::default(), at(stale_since), at(0), None, clock(now));
     assert_eq!(checked, goes);
     let long = Limits::default().but(|it| it.hold = secs(u64::MAX));
     assert!(
         breaker
-            .check(&long, at(stale_since), at(0), None, at(now))
+            .check(&long, at(stale_since), at(0), None, clock(now))
             .is_err()
     );
 }
 
+/// Found at noon; the row was first seen a second after that, and is judged after a minute.
 #[rstest]
 #[case::before("2026-01-01T11:59:59Z", false)]
 #[case::at_the_same_moment("2026-01-01T12:00:00Z", false)]
-#[case::after("2026-01-01T12:00:00.001Z", true)]
-#[case::after_in_another_zone("2026-01-01T14:00:01+02:00", true)]
-fn an_acknowledgement_later_than_the_finding_lets_a_pool_go(
+#[case::after_that_and_before_the_row("2026-01-01T12:00:00.5Z", false)]
+#[case::after_the_row("2026-01-01T12:00:01.001Z", true)]
+#[case::after_it_in_another_zone("2026-01-01T14:00:02+02:00", true)]
+#[case::by_a_clock_that_is_ahead("2026-01-01T12:06:00Z", true)]
+#[case::in_the_future("2026-01-01T12:06:00.001Z", false)]
+fn an_acknowledgement_later_than_the_finding_and_the_row_lets_it_go(
     #[case] acknowledged: &str,
     #[case] goes: bool,
 ) {
@@ -116,7 +138,7 @@ fn an_acknowledgement_later_than_the_finding_lets_a_pool_go(
     let acknowledged = observe(&document).acknowledged;
     assert!(acknowledged.is_some());
     let breaker = assessed(100, 100, 0);
-    let checked = breaker.check(&Limits::default(), at(0), at(0), acknowledged, at(1));
+    let checked = breaker.check(&Limits::default(), at(1), at(0), acknowledged, clock(60));
     assert_eq!(checked.is_ok(), goes);
 }
 

@@ -235,7 +235,8 @@ const SEEN: u64 = 600;
 
 /// node-1, whose object was read as it was until `confirmed`, and which reports another boot at `seen`.
 fn rebooted(confirmed: Option<u64>, seen: u64, machine: &str) -> Nodes {
-    let mut nodes = nodes_with(&[("node-1", booted("m", "first", "1"))]);
+    let first = if machine.is_empty() { "" } else { "m" };
+    let mut nodes = nodes_with(&[("node-1", booted(first, "first", "1"))]);
     for second in confirmed.map_or(0..0, |last| 0..last + 1) {
         nodes.confirm_boot("node-1", "1", at(second), secs(TOLD));
     }
@@ -255,6 +256,7 @@ fn rebooted(confirmed: Option<u64>, seen: u64, machine: &str) -> Nodes {
 // ipgc, or its watch of nodes, began later: it knows the boot, and not that it lasted.
 #[case::never_looked_at(None, SEEN, "m", false)]
 #[case::another_machine_of_that_name(Some(500), SEEN, "other", false)]
+#[case::machines_without_a_name(Some(500), SEEN, "", false)]
 fn a_boot_after_the_end_ends_all_sandboxes_of_before(
     #[case] confirmed: Option<u64>,
     #[case] seen: u64,
@@ -364,7 +366,7 @@ fn rows_of_somebody_unseen_are_counted(
 ) {
     let mut nodes = suspected();
     // One that came later ran nobody who was not seen.
-    nodes.apply("node-3", node_state(), at(50));
+    nodes.apply("node-3", node_state(), at(50 + W));
     let known = Known {
         interfaces: counted,
         slice: slice.map(Into::into),

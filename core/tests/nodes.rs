@@ -103,19 +103,22 @@ fn a_taint_under_which_the_node_was_ready_is_no_fence(
 
 /// A kubelet may start pods before its node is ready (seed 1849 of the simulation).
 #[rstest]
-#[case::tainted(NodeState { out_of_service: true, ..booted("a", "1", "") })]
+#[case::tainted(NodeState { out_of_service: true, ..node_state() })]
 #[case::declared(NodeState {
     declared_empty: true,
     declaration: Some("now".into()),
-    ..booted("a", "1", "")
+    ..node_state()
 })]
-fn a_machine_that_was_booted_anew_is_fenced_no_more(#[case] fenced: NodeState) {
+fn a_machine_that_was_booted_anew_is_fenced_no_more(
+    #[case] fenced: NodeState,
+    #[values("m", "")] machine: &str,
+) {
     let is_fenced = |last: &str| {
         let mut nodes = Nodes::default();
-        let again = fenced
-            .clone()
-            .but(|it| it.boot = booted("a", last, "").boot);
-        for state in [booted("a", "1", ""), fenced.clone(), again] {
+        let on = |boot| booted(machine, boot, "").boot;
+        let again = fenced.clone().but(|it| it.boot = on(last));
+        let fenced = fenced.clone().but(|it| it.boot = on("1"));
+        for state in [booted(machine, "1", ""), fenced, again] {
             nodes.apply("a", state.but(|it| it.ready = false), at(10));
         }
         nodes.standing("a", at(0), at(20)) == Standing::Fenced

@@ -285,7 +285,11 @@ fn its_node_is_not_made_up() {
     nodes.note_outlasting("node-9", at(10));
     nodes.apply("node-9", booted("m", "a", "1"), at(20));
     assert!(nodes.has_outlasting("node-9"));
-    nodes.apply("node-9", booted("another machine", "b", "2"), at(30));
+    // The kubelet reads another name of the machine: it is the same one, and was not booted.
+    nodes.apply("node-9", booted("another name", "a", "2"), at(25));
+    assert!(nodes.has_outlasting("node-9"));
+    assert_eq!(nodes.booted("node-9"), None);
+    nodes.apply("node-9", booted("another machine", "b", "3"), at(30));
     assert!(!nodes.has_outlasting("node-9"));
 }
 

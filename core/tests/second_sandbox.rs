@@ -205,6 +205,7 @@ fn nor_is_the_sandbox_of_a_pod_with_added_interfaces(#[case] order: [u64; 3]) {
 #[case::a_container_started_after_a_boot(&[Boot, Container], false)]
 #[case::and_another_sandbox_came_after_that(&[Boot, Container, Sweep], true)]
 #[case::and_the_container_started_after_a_sweep(&[Boot, Sweep, Container], true)]
+#[case::the_boot_was_told_after_its_sandbox_was_seen(&[Sweep, Told, Container, Sweep], true)]
 fn a_second_sandbox_that_a_sweep_saw(#[case] steps: &[Step], #[case] may_be_second: bool) {
     let policy = &Policy::default();
     let mut evidence = Evidence::new(Limits::default(), Nodes::default());
@@ -212,8 +213,9 @@ fn a_second_sandbox_that_a_sweep_saw(#[case] steps: &[Step], #[case] may_be_seco
     evidence.apply_pod(running(1), policy, at(1));
     sweep(&mut evidence, 7, 10);
     let mut last = 8;
-    for (step, second) in steps.iter().zip([50, 60, 70]) {
+    for (step, second) in steps.iter().zip([50, 60, 70, 80]) {
         match step {
+            Told => boot(&mut evidence, "b", "2", second),
             Boot => {
                 boot(&mut evidence, "b", "2", second);
                 // The row that the next ADD takes over.
@@ -236,10 +238,11 @@ fn a_second_sandbox_that_a_sweep_saw(#[case] steps: &[Step], #[case] may_be_seco
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Boot,
+    Told,
     Container,
     Sweep,
 }
-use Step::{Boot, Container, Sweep};
+use Step::{Boot, Container, Sweep, Told};
 
 /// A machine is booted so fast that its node stays ready, and its pods' states may be old: a deletion writes such a one
 /// again. No container outlives a boot.
@@ -265,18 +268,27 @@ fn the_machine_was_booted_before_the_end(#[case] seen: &[u64], #[case] is_settle
     evidence.apply_pod(last.clone(), policy, at(70));
     let end = evidence.delete_pod(last, policy, at(71)).unwrap();
     assert_eq!(end.settled, is_settled);
+    assert_eq!(end.terminal_since, Some(at(70)));
 }
 
-/// The watch of nodes lags behind that of pods, for less than the cooldown.
+/// The watch of nodes lags behind that of pods, for less than the cooldown. The pod may be deleted long after its end.
 #[rstest]
-#[case::soon(101, Grade::Witnessed)]
-#[case::later_than_a_watch_lags(103, Grade::Settled)]
-#[case::before(99, Grade::Settled)]
-fn another_boot_is_told_soon_after_the_end(#[case] second: u64, #[case] grade: Grade) {
+#[case::soon(101, None, Grade::Witnessed)]
+#[case::later_than_a_watch_lags(103, None, Grade::Settled)]
+#[case::before(99, None, Grade::Settled)]
+#[case::soon_after_the_end_that_its_kubelet_told(96, Some(95), Grade::Witnessed)]
+#[case::later_than_that(98, Some(95), Grade::Settled)]
+#[case::soon_after_it_was_deleted(101, Some(95), Grade::Settled)]
+fn another_boot_is_told_soon_after_the_end(
+    #[case] second: u64,
+    #[case] terminal: Option<u64>,
+    #[case] grade: Grade,
+) {
     let mut nodes = nodes_with(&[("node-1", booted("m", "a", "1"))]);
     nodes.apply("node-1", booted("m", "b", "2"), at(second));
     beat(&mut nodes, "node-1", 0, 1_000);
-    let known = Known::of(&[end(&[1])]).seen(0).on(nodes);
+    let end = but(&end(&[1]), |end| end.terminal_since = terminal.map(at));
+    let known = Known::of(&[end]).seen(0).on(nodes);
     let clearance = known.weigh(&row_content(), &Policy::default(), 500);
     assert_eq!(clearance.grade, grade);
 }

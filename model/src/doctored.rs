@@ -162,6 +162,7 @@ impl Knowledge {
             known.ended = vec![Arc::new(Ended {
                 last: state,
                 at: moment(0),
+                terminal_since: None,
                 watched: true,
                 settled: true,
                 stopped: true,

@@ -23,7 +23,8 @@ pub enum Left {
     Failed(String, Duration),
     /// We may not write for so long, or are shutting down. No failure.
     Postponed(Duration),
-    /// The server refuses to release it though we may: why, and when that is tried again if not after the next sweep.
+    /// The server refuses to release it though we may, or its pod needs it: why, and when that is tried again if not after
+    /// the next sweep.
     Kept(String, Option<Moment>),
     /// The one of this address is claimed, and waits until no ADD is at work any more which accepted it before that.
     Claimed(IpAddr),

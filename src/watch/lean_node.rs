@@ -77,12 +77,10 @@ impl TryFrom<Node> for LeanNode {
     }
 }
 
-/// `None` where one of the names is missing: two machines without a name are not known to be one.
 fn boot(info: NodeSystemInfo) -> Option<Boot> {
-    let named = |name: String| (!name.is_empty()).then(|| name.into());
-    Some(Boot {
-        machine: (named(info.machine_id)?, named(info.system_uuid)?),
-        id: named(info.boot_id)?,
+    (!info.boot_id.is_empty()).then(|| Boot {
+        machine: (info.machine_id.into(), info.system_uuid.into()),
+        id: info.boot_id.into(),
     })
 }
 

@@ -181,8 +181,8 @@ fn of_a_pool_what_does_not_live_is_shown(#[case] name: &str) {
 
 #[test]
 fn a_range_of_no_pool_is_no_pod() {
-    let says = "it is a range, and no pool has it";
-    assert_ends(&ask(&outage(), "10.9.0.0/24").unwrap_err(), says);
+    let why = ask(&outage(), "10.9.0.0/24").unwrap_err();
+    assert_says(&why, "no pool 10.9.0.0/24 is known");
 }
 
 #[test]

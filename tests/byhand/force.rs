@@ -393,9 +393,23 @@ async fn a_reservation_whose_pod_comes_back_in_time_is_given_back() {
     claim.before(|server| async move {
         server.put(reporting("web-0", 9).running());
     });
-    assert_eq!(free(&server, &it).await.unwrap(), 0);
+    assert_kept(&free(&server, &it).await, "its pod is back");
     let kept = server.get(ORIP, NS, "10.0.0.9").unwrap();
     assert_eq!(kept["spec"]["podref"], "default/web-0");
+}
+
+/// The row is gone by then, and the reservation of the next pod is not: the person hears of it.
+#[tokio::test(start_paused = true)]
+async fn so_is_that_of_a_row_that_was_freed() {
+    let (server, _beat) = room(&[(1, "web-0")]);
+    let it = pick(&server, "10.0.0.1").await;
+    let claim = server.on(Match::patch(ORIP)).once();
+    claim.before(|server| async move {
+        server.put(reporting("web-0", 9).running());
+    });
+    assert_kept(&free(&server, &it).await, "its pod is back");
+    assert!(rows(&server, POOL).is_empty());
+    assert_eq!(reservations(&server).len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -437,7 +451,7 @@ async fn a_reservation_alone_stays_while_a_pool_cannot_be_read() {
         pool["spec"] = json!("?");
     });
     let released = writer.release(&it.pool, reservation).await;
-    assert_eq!(released.unwrap(), 0);
+    assert_kept(&released, "a row may have its address");
     let kept = server.get(ORIP, NS, "10.0.0.9");
     assert_eq!(kept.unwrap()["spec"]["podref"], "default/alone");
 }

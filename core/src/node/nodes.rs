@@ -20,6 +20,8 @@ pub struct Nodes {
     complete_since: Option<Moment>,
     /// A gap in the pod watch whose nodes are not known yet.
     gap: Option<Moment>,
+    /// The last one whose nodes are known.
+    last_gap: Option<Moment>,
     memo: Memo,
     /// The API server's data went back in time: a taint that is there at first sight may be one that was taken back.
     went_back: bool,
@@ -51,7 +53,10 @@ impl Nodes {
         match self.by_name.entry(name.into()) {
             Entry::Occupied(known) => known.into_mut().apply(state, now),
             Entry::Vacant(new) => {
-                new.insert(Node::new(Some(state), now));
+                let node = new.insert(Node::new(Some(state), now));
+                if let Some(gap) = self.last_gap {
+                    node.came(gap, now);
+                }
             }
         }
     }
@@ -229,15 +234,14 @@ impl Nodes {
     pub fn suspect<'n>(&mut self, names: impl IntoIterator<Item = &'n str>, now: Moment) {
         self.memo.drop_answers();
         let since = self.gap.take().unwrap_or(now);
+        self.last_gap = Some(since);
         for name in names {
             // It exists, and nothing else is known of it until it is applied.
             let unknown = || Node::new(Some(NodeState::default()), now);
-            let node = self.by_name.entry(name.into()).or_insert_with(unknown);
-            node.suspect_since(since);
+            self.by_name.entry(name.into()).or_insert_with(unknown);
         }
-        let is_gone = |node: &&mut Node| node.state.is_none() && node.since >= since;
-        for node in self.by_name.values_mut().filter(is_gone) {
-            // It existed at the gap, and went before it could be listed.
+        // Also one that is gone: it may be back before W is over.
+        for node in self.by_name.values_mut() {
             node.suspect_since(since);
         }
     }

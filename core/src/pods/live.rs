@@ -153,7 +153,7 @@ impl Live {
             if is_container && sandboxes.are_full() {
                 return sandboxes;
             }
-            if its && self.trail.renewed && !sandboxes.tags().any(|known| known == tag) {
+            if its && self.trail.renewed && sandboxes.tags().next() != Some(tag) {
                 sandboxes = Sandboxes::default();
             }
             // The first is to be a sandbox.
@@ -194,6 +194,7 @@ impl Live {
     pub fn into_ended(self, watched: bool, at: Moment) -> Ended {
         Ended {
             at,
+            terminal_since: self.terminal_since,
             watched,
             settled: self.trail.is_settled(),
             stopped: self.trail.is_stopped(),

@@ -119,6 +119,7 @@ pub fn ended(last: PodState, second: u64, settled: bool) -> Arc<Ended> {
     Arc::new(Ended {
         last,
         at: at(second),
+        terminal_since: None,
         watched: true,
         settled,
         stopped: settled,

@@ -32,7 +32,7 @@ rules:
 - level: Metadata
 ";
 
-/// The same, with the patches of pools, which show the user that removed a row.
+/// The same, with the patches of pools, which show the user that removed a row, and with what events say.
 const AUDIT_POLICY_WITH_POOLS: &str = "\
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -43,6 +43,11 @@ rules:
   resources:
   - group: whereabouts.cni.cncf.io
     resources: [ippools]
+- level: Request
+  verbs: [create]
+  resources:
+  - group: events.k8s.io
+    resources: [events]
 - level: Metadata
 ";
 

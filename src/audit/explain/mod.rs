@@ -223,11 +223,10 @@ impl Assessor<'_> {
                 ));
             }
         }
-        let nothing = match Range::parse(name) {
-            Some(_) => "it is a range, and no pool has it",
-            None => "there is no such pod or pool, and no row or reservation of it",
-        };
-        self.if_known(explanation, nothing)
+        self.if_known(
+            explanation,
+            "there is no such pod or pool, and no row or reservation of it",
+        )
     }
 
     /// Tells those rows of a pool that do not live.

@@ -184,7 +184,7 @@
     const address = address_of(words);
     let count = 0;
     data.pools.forEach((pool, at) => {
-      const fits = (row) => row[1] === address || [row[1], row[2], text(row[3])].some((it) => it.toLowerCase().includes(words));
+      const fits = (row) => row[1] === address || [row[1], row[2], text(row[3]), text(row[6])].some((it) => it.toLowerCase().includes(words));
       const found = pool.rows.filter(fits);
       const other = found.some((row) => row[1] === address) ? [] : lone(pool, at, address);
       for (const row of [...other, ...found]) {

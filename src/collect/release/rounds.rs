@@ -176,10 +176,9 @@ impl Context {
         // Otherwise the copy that leads gives them back: its sweep finds claims without an end.
         kept.retain(|_| self.gate.leads());
         let given_back = kept.into_iter().map(|marked| marked.give_back(self));
-        for result in a_few_at_a_time(given_back.collect()).await {
-            if let Err((deletion, left)) = result {
-                deletion.leave(released, left);
-            }
+        let given_back = a_few_at_a_time(given_back.collect()).await;
+        for (deletion, left) in given_back.into_iter().flatten() {
+            deletion.leave(released, left);
         }
         late
     }

@@ -312,10 +312,14 @@ impl<'r> Proven<'r> {
 }
 
 impl<'r> Marked<'r> {
-    /// The pod is back, or a row has the address: whoever accepted the reservation keeps it.
-    pub(super) async fn give_back(self, context: &Context) -> Result<(), (Deletion<'r>, Left)> {
+    /// The pod is back, or a row has the address: whoever accepted the reservation keeps it. `None` when it is gone.
+    pub(super) async fn give_back(self, context: &Context) -> Option<(Deletion<'r>, Left)> {
+        let kept = Left::Kept(
+            "its pod is back, or a row may have its address".to_owned(),
+            None,
+        );
         if !self.is_claimed() {
-            return Ok(());
+            return Some((self.deletion, kept));
         }
         let (reservation, deletion) = (self.reservation, self.deletion);
         let (namespace, name) = (&reservation.namespace, &reservation.name);
@@ -323,14 +327,14 @@ impl<'r> Marked<'r> {
         match given_back.await {
             Ok(_) => {
                 let podref = &deletion.wanted.row.podref;
-                debug!(namespace, reservation = name, %podref, "reservation kept: its pod is back, or a row has its address");
-                Ok(())
+                debug!(namespace, reservation = name, %podref, "reservation kept: its pod is back, or a row may have its address");
+                Some((deletion, kept))
             }
-            Err(error) if is_absent(&error, name) => Ok(()),
+            Err(error) if is_absent(&error, name) => None,
             Err(error) => {
                 warn!(namespace, reservation = name, %error, "claimed reservation not given back");
                 let left = left(context, "patch", &reservation, &error);
-                Err((deletion, left.await))
+                Some((deletion, left.await))
             }
         }
     }

@@ -25,6 +25,7 @@ use tracing::{debug, info};
 use super::Turn;
 use crate::{
     calls::with_permit,
+    clock::wall,
     collect::{gate::Access, released::Left, rows_again::read_rows_again},
 };
 
@@ -334,7 +335,8 @@ impl Turn<'_> {
         let acknowledged = self.pool.as_ref().and_then(|it| it.acknowledged);
         let since = sighting.first;
         let evidence = self.context.evidence();
-        let stopped = evidence.check_breaker(since, acknowledged, &stale.clearance, now);
+        let at = (now, wall());
+        let stopped = evidence.check_breaker(since, acknowledged, &stale.clearance, at);
         drop(evidence);
         if let Err(open) = stopped
             && !is_given_back

@@ -26,6 +26,7 @@ use tracing::debug;
 use super::{LINGER, LOOK_FOR_ACK, Turn};
 use crate::{
     calls::{CallError, SLOW},
+    clock::wall,
     collect::prover::Asked,
 };
 
@@ -197,7 +198,8 @@ impl Turn<'_> {
                     let seen = evidence.first_seen.get(observed.uid(), row);
                     let since = seen.map_or(now, |seen| seen.first);
                     let acknowledged = observed.acknowledged;
-                    let checked = evidence.check_breaker(since, acknowledged, clearance, now);
+                    let at = (now, wall());
+                    let checked = evidence.check_breaker(since, acknowledged, clearance, at);
                     drop(evidence);
                     match checked {
                         Ok(()) => releases.push(release),
