@@ -131,6 +131,8 @@ pub struct Elector {
     namespace: String,
     /// Nobody is to write, as a person says on the Lease.
     paused: bool,
+    /// The version of the Lease that bore the pause at last. An older one, of a restored etcd, is no person's word.
+    paused_at: u64,
     /// The last value of [`SWEEP_ANNOTATION`].
     sweep: Option<String>,
     sweep_wanted: Arc<Notify>,
@@ -160,6 +162,7 @@ impl Elector {
             state: sender,
             namespace: namespace.to_owned(),
             paused: false,
+            paused_at: 0,
             sweep: None,
             sweep_wanted: Arc::clone(&sweep_wanted),
             own: None,
@@ -279,6 +282,7 @@ impl Elector {
         };
         let version = written.metadata.resource_version.as_deref();
         self.candidate.wrote(version.unwrap_or_default(), begun);
+        self.obey(&written);
         self.own = Some(written);
         Ok(())
     }
@@ -286,7 +290,13 @@ impl Elector {
     /// Obeys the annotations of a person on the Lease. A change by anybody else makes the next write a conflict, and the Lease is read.
     fn obey(&mut self, lease: &Lease) {
         let said = |name| lease.metadata.annotations.as_ref()?.get(name).cloned();
-        let paused = said(PAUSE_ANNOTATION).is_some();
+        let version = lease.metadata.resource_version.as_deref();
+        let version = version.and_then(|it| it.parse().ok()).unwrap_or(u64::MAX);
+        let says_so = said(PAUSE_ANNOTATION).is_some();
+        if says_so {
+            self.paused_at = version;
+        }
+        let paused = says_so || self.paused && version < self.paused_at;
         match (self.paused, paused) {
             (false, true) => {
                 warn!(
@@ -311,7 +321,12 @@ impl Elector {
     }
 
     /// The Lease as we write it; whatever else it has stays.
-    fn in_our_name(&self, lease: Lease) -> Lease {
+    fn in_our_name(&self, mut lease: Lease) -> Lease {
+        if self.paused {
+            // A restoration may have undone it. Written again, it ends and is told as always.
+            let annotations = lease.metadata.annotations.get_or_insert_default();
+            annotations.entry(PAUSE_ANNOTATION.to_owned()).or_default();
+        }
         let now = Some(MicroTime(wall()));
         let spec = lease.spec.unwrap_or_default();
         let identity = self.candidate.identity();

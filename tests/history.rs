@@ -2,6 +2,7 @@
 //! out a second time.
 
 use crate::prelude::*;
+use ipgc::leader::{LEASE, PAUSE_ANNOTATION};
 
 /// Writes that have nothing to do with anybody here, as every cluster has them.
 fn write(server: &Server, count: usize) {
@@ -148,6 +149,41 @@ async fn a_leader_relies_on_its_lease_no_more_until_it_has_written_it_again() {
     assert!(led < 30, "it led {led} tenths of a second, and may 100");
     assert_eq!(bench.counted("history_went_back"), 1);
     unwritten.remove();
+    seconds(10).await;
+    assert!(bench.running.vitals.is_leader());
+}
+
+/// A person pauses, and the backup is from before. Whether lists and watches tell of the restoration at once, or late.
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn a_pause_that_was_undone_lasts_until_a_person_ends_it(#[values(0, 60)] late: u64) {
+    let config = seldom().with(|it| it.lease_namespace = Some("ipgc-system".to_owned()));
+    let bench = Bench::long_since(server(), config).await;
+    let backup = bench.back_up();
+    write(&bench, 1_000);
+    let annotate = |annotations: Value| {
+        let found = bench.edit("leases", "ipgc-system", LEASE, |lease| {
+            lease["metadata"]["annotations"] = annotations.clone();
+        });
+        assert!(found);
+    };
+    annotate(json!({ PAUSE_ANNOTATION: "true" }));
+    seconds(10).await;
+    let tells = |it: &Request| [Verb::List, Verb::Watch].contains(&it.verb);
+    let untold = bench.on(Match::any().filter(tells)).fail(503);
+    bench.restore(backup);
+    for second in 0..late + 60 {
+        if second == late {
+            untold.remove();
+        }
+        seconds(1).await;
+        assert!(!bench.running.vitals.is_leader(), "after {second} s");
+    }
+    assert_eq!(bench.counted("history_went_back"), 1);
+    let lease = bench.get("leases", "ipgc-system", LEASE).unwrap();
+    let annotations = &lease["metadata"]["annotations"];
+    assert!(annotations[PAUSE_ANNOTATION].is_string(), "{lease}");
+    annotate(Value::Null);
     seconds(10).await;
     assert!(bench.running.vitals.is_leader());
 }
