@@ -112,7 +112,7 @@ fn sweep(vitals: &Vitals, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let report = report.as_deref();
     let open = report.map(|it| usize::from(it.breaker_open));
     gauge(encoder, "breaker_open", "1 while the breaker is open", open)?;
-    let orphans = report.map(|it| it.orphans);
+    let orphans = report.and_then(|it| it.orphans);
     let help = "Reservations without a row whose pod does not need them";
     gauge(encoder, "reservations_orphaned", help, orphans)?;
     let unreadable = report.map(SweepReport::blind);

@@ -60,7 +60,7 @@ impl fmt::Display for Summary {
                 count => write!(f, ", {count} {}", word.as_str())?,
             }
         }
-        match survey.orphans {
+        match survey.orphans.unwrap_or(0) {
             0 => writeln!(f)?,
             orphans => writeln!(f, "; {orphans} reservations without an address")?,
         }

@@ -139,11 +139,12 @@ impl Vitals {
         ended.map_or(0.0, |ended| ended.as_duration().as_secs_f64())
     }
 
-    /// The findings of the last sweep; `None` before the first one, and while another copy leads, which shows the
-    /// same.
+    /// The findings of the last sweep that read all pools; `None` before the first one, and while another copy leads,
+    /// which shows the same.
     pub fn report(&self) -> Option<Arc<SweepReport>> {
         let report = self.sweeps.borrow();
-        (report.ended_at.is_some() && self.is_leader()).then(|| Arc::clone(&report))
+        let is_there = report.ended_at.is_some() || report.pools > 0;
+        (is_there && self.is_leader()).then(|| Arc::clone(&report))
     }
 }
 

@@ -86,6 +86,18 @@ async fn it_is_told_on_each_pool_that_it_concerns() {
     assert!(bench.counted("frees_stopped") >= (2 * SUSPECTS) as u64);
 }
 
+/// Also if a sweep cannot see everything.
+#[tokio::test(start_paused = true)]
+async fn it_is_shown_though_reservations_cannot_be_listed() {
+    let server = room();
+    server.on(Match::list(ORIP)).fail(503);
+    let bench = Bench::with(server, config()).await;
+    seconds(300).await;
+    assert_eq!(stopped(&bench), (SUSPECTS, SUSPECTS));
+    let shown = Scrape::of(&bench.running);
+    assert_eq!(shown.get("ipgc_breaker_open"), Some(1.0));
+}
+
 #[tokio::test(start_paused = true)]
 async fn it_lets_go_the_pool_that_is_acknowledged_and_no_other() {
     let bench = open().await;

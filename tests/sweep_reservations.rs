@@ -412,9 +412,20 @@ async fn that_cannot_be_listed_fail_the_sweep(#[values("500", "deny")] fault: &s
     assert_eq!(bench.counted("sweeps_ended"), 0);
     assert_eq!(vitals.last_sweep().to_bits(), 0);
     assert!(bench.rows(&leaked).is_empty());
+    let shown = Scrape::of(&bench.running);
+    assert_eq!(shown.rows("live"), Some(1.0));
+    shown.lacks(&["ipgc_reservations_orphaned"]);
     rule.remove();
     seconds(900).await;
     assert!(vitals.last_sweep() > 0.0 && vitals.not_ready().is_empty());
+    let orphaned = Scrape::of(&bench.running).get("ipgc_reservations_orphaned");
+    assert_eq!(orphaned, Some(0.0));
+    // Later on too, that all was seen is told of the last time when it was.
+    let last = vitals.last_sweep();
+    strike(bench.on(Match::list(ORIP)), fault);
+    seconds(900).await;
+    assert_eq!(vitals.last_sweep().to_bits(), last.to_bits());
+    Scrape::of(&bench.running).lacks(&["ipgc_reservations_orphaned"]);
 }
 
 /// The plugin's file names the network `red` for `default/net`; another definition names it too. web-7 lives on

@@ -13,7 +13,7 @@ use tracing::{info, warn};
 /// The numbers of a sweep. Every row of every pool is counted under its verdict.
 #[derive(Clone, Debug, Default)]
 pub struct SweepReport {
-    /// When it ended, by the wall clock; `None` before the first sweep has ended.
+    /// When the last sweep ended that saw everything, by the wall clock; `None` before the first.
     pub ended_at: Option<Timestamp>,
     /// Pools that were read.
     pub pools: usize,
@@ -35,8 +35,9 @@ pub struct SweepReport {
     pub suspect_pools: Vec<(PoolKey, String, usize)>,
     /// Reservations in all.
     pub reservations: usize,
-    /// Reservations without a row whose pod does not need them, as far as the watch tells.
-    pub orphans: usize,
+    /// Reservations without a row whose pod does not need them, as far as the watch tells; `None` where reservations
+    /// could not be listed.
+    pub orphans: Option<usize>,
     /// Reservations that say nothing of whose they are, or where.
     pub reservations_unreadable: usize,
     /// Each pool that was read.

@@ -154,7 +154,12 @@ impl Context {
         self.plan(Input::Found(found)).await;
         match reservations {
             Ok(()) => Ok(report),
-            Err(error) => Err(format!("reservations cannot be listed: {error}")),
+            Err(error) => {
+                // Rows are shown as they are. Everything was seen when the sweep before says.
+                report.ended_at = self.sweeps.borrow().ended_at;
+                self.sweeps.send_replace(Arc::new(report));
+                Err(format!("reservations cannot be listed: {error}"))
+            }
         }
     }
 

@@ -137,6 +137,8 @@ impl<'l> SweepRead<'l> {
         if read.is_err() {
             self.lone.clear();
             self.owners.clear();
+        } else {
+            self.report.orphans = Some(0);
         }
         read
     }

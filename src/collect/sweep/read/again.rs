@@ -58,7 +58,7 @@ impl SweepRead<'_> {
                 self.report.reservations_unreadable += 1;
                 continue;
             };
-            self.report.orphans += 1;
+            *self.report.orphans.get_or_insert_default() += 1;
             if found.exempts(namespace, address) && !orphan.reservation.is_claimed() {
                 continue;
             }
