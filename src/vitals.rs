@@ -128,7 +128,7 @@ impl Vitals {
             }
         }
         if self.shut.borrow().is_some() {
-            missing.push("the API server does not allow us to write".to_owned());
+            missing.push("the API server refuses something that we need: see the log".to_owned());
         }
         missing
     }

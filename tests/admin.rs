@@ -121,12 +121,13 @@ async fn it_is_not_ready_while_writing_is_not_allowed() {
     }
     end_pod(&server, NS, "web-0");
     // A pod with its own end frees after the cooldown, but one from before the start waits for W: a list of
-    // pools that is refused shuts the gate as well.
+    // pools that is refused is told as well.
     let _pools = server.on(Match::list("ippools")).fail(403);
     server.on(Match::watch("pods")).once().fail(410);
     server.cut_watches("pods");
     let answer = wait_for(admin.address(), "/readyz", 503).await;
-    assert_eq!(answer.body, "the API server does not allow us to write\n");
+    let refused = "the API server refuses something that we need: see the log\n";
+    assert_eq!(answer.body, refused);
     assert_eq!(ask(admin.address(), "GET", "/livez").await.code, 200);
 }
 

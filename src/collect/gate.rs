@@ -45,10 +45,13 @@ struct Refusals {
     lacking: Option<Right>,
 }
 
-/// The request that was refused. A read does not tell whether writing is allowed again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The request that was refused; of several that are, the last of these counts. A read does not tell whether writing is
+/// allowed again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
     Read,
+    /// A list beside the turns. It shuts nothing, and no write tells that it is allowed again.
+    Aside,
     Write,
 }
 
@@ -103,20 +106,30 @@ impl Gate {
 
     /// The server said that we may not do this.
     pub fn refused(&self, by: Access, what: &str, reason: &impl std::fmt::Display) {
-        let until = self.clock.now() + SHUT;
-        let mut was_open = false;
+        let (wait, effect) = match by {
+            Access::Aside => (Duration::ZERO, "what depends on it waits"),
+            _ => (SHUT, "nothing is written until that is mended"),
+        };
+        let until = self.clock.now() + wait;
+        let mut is_news = false;
         self.shut.send_modify(|shut| {
-            was_open = shut.is_none();
-            // A refused write is not allowed again because something can be read.
-            let before = shut.filter(|(_, before)| *before == Access::Write);
-            *shut = Some((until, before.map_or(by, |(_, before)| before)));
+            is_news = shut.is_none_or(|(_, before)| before < by);
+            let (then, before) = shut.unwrap_or((until, by));
+            *shut = Some((until.max(then), before.max(by)));
         });
-        if was_open {
-            error!(%reason, "not allowed to {what}; nothing is written until that is mended");
+        if is_news {
+            error!(%reason, "not allowed to {what}; {effect}");
         }
     }
 
-    /// A write went through for which this right is needed. If another right was lacking, the gate stays shut.
+    /// A list beside the turns failed.
+    pub fn failed_aside(&self, what: &str, error: &CallError) {
+        if error.answer() == Answer::Forbidden {
+            self.refused(Access::Aside, what, error);
+        }
+    }
+
+    /// A write went through for which this right is needed. If another right was lacking, that stays told.
     pub fn passed(&self, right: &Right) {
         let is_lacking = {
             let refusals = &mut *lock(&self.refusals);
@@ -124,7 +137,8 @@ impl Gate {
             refusals.lacking.take_if(|it| is_same(it, right));
             refusals.lacking.is_some()
         };
-        if !is_lacking {
+        let is_aside = matches!(*self.shut.borrow(), Some((_, Access::Aside)));
+        if !is_lacking && !is_aside {
             self.open();
         }
     }
@@ -150,7 +164,7 @@ impl Gate {
             Some(right) => access::is_granted(&self.client, &right)
                 .await
                 .unwrap_or(false),
-            None => by == Access::Read,
+            None => by != Access::Write,
         };
         if is_over {
             lock(&self.refusals).lacking = None;

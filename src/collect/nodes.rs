@@ -54,6 +54,7 @@ impl Context {
                         backoff.reset();
                     }
                     Err(error) => {
+                        self.gate.failed_aside("list nodes", &error);
                         let wait = backoff.next_wait();
                         warn!(%error, ?wait, "nodes cannot be listed, rows that nobody saw wait");
                         list_again = Some(self.clock.now() + wait);
@@ -76,6 +77,7 @@ impl Context {
             if read_every.is_some_and(is_due) {
                 read_at = Some(now);
                 if let Err(error) = self.read_leases().await {
+                    self.gate.failed_aside("list Leases of nodes", &error);
                     warn!(%error, "Leases cannot be read, rows that depend on them wait");
                 }
             }
@@ -87,6 +89,7 @@ impl Context {
             {
                 confirmed_at = Some(now);
                 if let Err(error) = self.confirm_boots().await {
+                    self.gate.failed_aside("list nodes", &error);
                     warn!(%error, "nodes cannot be listed, whether they still run on the boot that is known");
                 }
             }

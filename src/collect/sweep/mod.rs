@@ -23,7 +23,7 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use self::read::SweepRead;
-use super::{context::Context, gate::Access};
+use super::context::Context;
 use crate::{backoff::Backoff, calls::CallError, chance, clock::wall, report::SweepReport};
 
 /// Shortest time from the end of a sweep to the beginning of the next, however often a sweep is asked for.
@@ -116,9 +116,7 @@ impl Context {
         let reservations = read.at_reservations().await;
         let unread = |error: CallError| format!("pools cannot be read: {error}");
         if let Err(error) = read.at_pools().await {
-            if error.answer() == Answer::Forbidden {
-                gate.refused(Access::Read, "list pools", &error);
-            }
+            gate.failed_aside("list pools", &error);
             return Err(unread(error));
         }
         {
@@ -129,10 +127,7 @@ impl Context {
         read.again().await.map_err(unread)?;
         match &reservations {
             Ok(()) => gate.note_read().await,
-            Err(call) if call.answer() == Answer::Forbidden => {
-                gate.refused(Access::Read, "list reservations", call);
-            }
-            Err(_) => {}
+            Err(error) => gate.failed_aside("list reservations", error),
         }
         let overlaps = read.overlaps();
         read.usage();
