@@ -4,7 +4,7 @@
 //! [`Reservation`] and [`NodeSlicePool`]. One belongs to the Network Plumbing Working Group
 //! (`k8s.cni.cncf.io/v1`): [`NetworkAttachmentDefinition`]. ipgc owns none of them.
 //!
-//! Of pools and reservations only the names of the kinds are needed here: `ipgc_core` reads their texts. ipgc changes
+//! Of most only the names of the kinds are needed here: `ipgc_core` and [`crate::watch`] read their texts. ipgc changes
 //! objects by JSON Patch and DELETE alone, so these types need not keep what they do not know. In Rust the fields
 //! beside the metadata are those of the field `spec`, since kube would demand a `spec` of each object otherwise.
 //!
@@ -119,24 +119,9 @@ where
 #[kube(plural = "network-attachment-definitions")]
 #[kube(schema = "disabled", namespaced, no_spec)]
 pub struct NetworkAttachmentDefinitionBody {
-    /// Absent when a CNI configuration file on the nodes has the name of the object.
-    pub spec: Option<NetworkSpec>,
-}
-
-/// How a network is made.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct NetworkSpec {
-    /// A CNI configuration, or a list of them, as JSON text.
-    pub config: Option<String>,
-}
-
-impl NetworkAttachmentDefinition {
-    /// The text of `spec.config`; `None` when it is absent or empty, both of which mean that the
-    /// configuration is in a file on the nodes.
-    pub fn config(&self) -> Option<&str> {
-        let config = self.spec.spec.as_ref()?.config.as_deref()?;
-        (!config.is_empty()).then_some(config)
-    }
+    /// `spec`, unread.
+    #[serde(default)]
+    pub spec: Value,
 }
 
 macro_rules! crds {

@@ -16,8 +16,7 @@ use kube::{
     api::{ListParams, ObjectList, Request},
     core::request,
 };
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use tokio::{sync::watch, time::sleep};
 use tracing::{debug, warn};
 
@@ -169,7 +168,7 @@ impl History {
             let Ok(request) = request.list_metadata(&ListParams::default().limit(1)) else {
                 return;
             };
-            match call(client.request::<ObjectList<Value>>(request)).await {
+            match call(client.request::<ObjectList<IgnoredAny>>(request)).await {
                 Ok(list) => {
                     history.hear(Some(&asked), &list.metadata);
                     return;

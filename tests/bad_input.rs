@@ -154,6 +154,52 @@ async fn a_definition_that_cannot_be_read_is_left_to_the_sweep_which_needs_none(
     assert_eq!(bench.counted("retries_exhausted"), 0);
 }
 
+/// API servers take them, and an object that cannot be read would fail its list for ever.
+#[rstest]
+#[case::ready("nodes", "", "node-0", |it: &mut Value| it["status"]["conditions"][0]["lastTransitionTime"] = FAR.into())]
+#[case::taint("nodes", "", "node-0", |it: &mut Value| it["spec"]["taints"] = json!([{"key": "x", "effect": "NoSchedule", "timeAdded": FAR}]))]
+#[case::node("nodes", "", "node-0", |it: &mut Value| it["metadata"]["managedFields"] = far_fields())]
+#[case::renewal("leases", "kube-node-lease", "node-3", |it: &mut Value| it["spec"]["renewTime"] = FAR.into())]
+#[case::lease("leases", "kube-node-lease", "node-3", |it: &mut Value| it["metadata"]["managedFields"] = far_fields())]
+#[case::definition(NADS, NS, "net", |it: &mut Value| it["metadata"]["managedFields"] = far_fields())]
+#[tokio::test(start_paused = true)]
+async fn a_time_that_cannot_be_told_holds_up_nobody(
+    #[case] resource: &str,
+    #[case] namespace: &str,
+    #[case] name: &str,
+    #[case] change: fn(&mut Value),
+    #[values(true, false)] at_start: bool,
+) {
+    let server = with_neighbour(&[]);
+    let _beats = ["node-0", "node-1"].map(|node| live_node(&server, node));
+    Kubelet::new(&server).renew_lease("node-3");
+    let spoil = || assert!(server.edit(resource, namespace, name, change));
+    if at_start {
+        spoil();
+    }
+    let bench = timeout(
+        Duration::from_secs(600),
+        Bench::with(server.clone(), seldom()),
+    );
+    let bench = bench.await.expect("it starts");
+    if !at_start {
+        spoil();
+    }
+    bench.put(fixtures::nad(NS, "other", RANGE));
+    seconds(600).await;
+    bench.put(on_net("other", "web-0", "10.0.0.1").running());
+    put_row(&bench, 1, "web-0", 1);
+    seconds(60).await;
+    bench.kubelet().force_delete(NS, "web-0");
+    goes_in(&bench, POOL, "1", W..=W + 120).await;
+    // Whether time went back is seen by one list for each watch.
+    let looks = bench
+        .requests()
+        .matching(&Match::list(resource))
+        .filter(is_look);
+    assert!(looks.len() < 10, "{looks}");
+}
+
 /// Pools that are none, beside one that is; all of the same name, so that all are looked at.
 #[rstest]
 #[case::no_spec(json!(null))]

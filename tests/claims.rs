@@ -180,6 +180,19 @@ async fn an_error_is_no_absence() {
     }
 }
 
+/// As far as it is read it can be read.
+#[tokio::test(start_paused = true)]
+async fn a_claim_with_a_time_that_cannot_be_told_holds_up_no_other() {
+    let server = two_claims();
+    let odd = |claim: &mut Value| claim["metadata"]["managedFields"] = far_fields();
+    assert!(server.edit("resourceclaims", "apps", "claim-2", odd));
+    let _beat = live_node(&server, "node-1");
+    let bench = bench(server).await;
+    bench.delete("resourceclaims", "apps", "claim-1");
+    goes_in(&bench, POOL, "1", CLAIM_W..=330 + CLAIM_W + 120).await;
+    stays(&bench, POOL, &["2"]).await;
+}
+
 /// The list of the sweep did not have it; that of the proof does.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_only_the_proof_sees_keeps_its_row() {

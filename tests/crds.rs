@@ -1,7 +1,5 @@
 //! The foreign kinds: the JSON Schemas against those that the types make, and the Rust types against objects. The e2e tier
 //! compares the CRDs with upstream's.
-// Whether a configuration is read, and what it says.
-#![allow(clippy::option_option)]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeSet;
@@ -9,6 +7,8 @@ use std::collections::BTreeSet;
 use ipgc::{
     api::{CRD_FILES, IpPool, NetworkAttachmentDefinition, NodeSlicePool, Reservation},
     audit,
+    core::ipam::InvalidConfig,
+    watch::LeanDefinition,
 };
 use kube::Resource;
 use rstest::rstest;
@@ -90,18 +90,19 @@ fn slices_are_read(#[case] mut pool: Value, #[case] slices: Option<&[(&str, &str
 }
 
 #[rstest]
-#[case(json!({ "spec": { "config": "{}" }, "status": {} }), Some(Some("{}")))]
-#[case::empty(json!({ "spec": { "config": "" } }), Some(None))]
-#[case::null(json!({ "spec": { "config": null } }), Some(None))]
-#[case::null_spec(json!({ "spec": null }), Some(None))]
-#[case::nothing(json!({}), Some(None))]
-#[case::no_text(json!({ "spec": { "config": {} } }), None)]
-#[case::no_object(json!({ "spec": "{}" }), None)]
-fn configurations_are_read(#[case] mut nad: Value, #[case] config: Option<Option<&str>>) {
+#[case(json!({ "spec": { "config": "{}" }, "status": {} }), InvalidConfig::NoPlugin)]
+#[case::empty(json!({ "spec": { "config": "" } }), InvalidConfig::Empty)]
+#[case::null(json!({ "spec": { "config": null } }), InvalidConfig::Empty)]
+#[case::null_spec(json!({ "spec": null }), InvalidConfig::Empty)]
+#[case::nothing(json!({}), InvalidConfig::Empty)]
+#[case::no_text(json!({ "spec": { "config": {} } }), shapeless())]
+#[case::no_object(json!({ "spec": "{}" }), shapeless())]
+fn configurations_are_read(#[case] mut nad: Value, #[case] fault: InvalidConfig) {
     nad["metadata"] = json!({ "name": "x" });
-    let read = serde_json::from_value::<NetworkAttachmentDefinition>(nad).ok();
-    assert_eq!(
-        read.as_ref().map(NetworkAttachmentDefinition::config),
-        config
-    );
+    let read: LeanDefinition = serde_json::from_value(nad).unwrap();
+    assert_eq!(read.definition, Err(fault));
+}
+
+fn shapeless() -> InvalidConfig {
+    InvalidConfig::Json("the object has not the shape of a definition".to_owned())
 }

@@ -9,10 +9,7 @@ use clap::{Args as _, FromArgMatches as _};
 use clap_complete::{ArgValueCompleter, CompletionCandidate};
 use ipgc_core::pool::ObservedPool;
 use k8s_openapi::api::core::v1::{Namespace, Node};
-use kube::{
-    Client, Resource,
-    api::{PartialObjectMeta, Request},
-};
+use kube::{Client, Resource, api::Request};
 use tokio::time::timeout;
 
 use super::{block_on, cluster};
@@ -21,6 +18,7 @@ use crate::{
     config::Config,
     guard::read_only,
     history::History,
+    watch::Lean,
 };
 
 /// A person does not wait longer.
@@ -118,7 +116,7 @@ where
     K: Resource<DynamicType = ()> + Clone,
 {
     let mut names = Vec::new();
-    let add = |it: PartialObjectMeta<K>| names.extend(it.metadata.name);
+    let add = |it: Lean| names.extend(it.metadata.name);
     let history = History::default();
     let read = history.read::<K, _>(client, None, Request::list_metadata, add);
     read.await.map_err(|error| error.to_string())?;

@@ -4,17 +4,15 @@
 use std::{collections::HashSet, sync::Arc};
 
 use ipgc_core::{
-    definitions, evidence::Ended, known::Evidence, node::NO_SANDBOXES_ANNOTATION, plan::Input,
-    pod::PodState, time::Moment,
+    evidence::Ended, known::Evidence, node::NO_SANDBOXES_ANNOTATION, plan::Input, pod::PodState,
+    time::Moment,
 };
-use kube::core::DeserializeGuard;
 use tracing::warn;
 
 use super::context::Context;
 use crate::{
-    api::NetworkAttachmentDefinition,
     lock::{Shared, lock},
-    watch::{LeanNode, LeanPod, Sink},
+    watch::{LeanDefinition, LeanNode, LeanPod, Sink},
 };
 
 /// Pods: into the evidence, and their ends to the planner.
@@ -175,19 +173,15 @@ pub struct NadSink {
     pub listed: HashSet<String>,
 }
 
-impl Sink<DeserializeGuard<NetworkAttachmentDefinition>> for NadSink {
+impl Sink<LeanDefinition> for NadSink {
     fn begin_list(&mut self) {
         self.listed.clear();
     }
 
-    fn apply(&mut self, object: DeserializeGuard<NetworkAttachmentDefinition>) {
-        let Some(name) = name_of(&object) else { return };
-        let config = match &object.0 {
-            Ok(nad) => Ok(nad.config()),
-            // Its text quotes values.
-            Err(_) => Err("the object has not the shape of a definition".to_owned()),
+    fn apply(&mut self, object: LeanDefinition) {
+        let Some((name, definition)) = object.into_definition() else {
+            return;
         };
-        let definition = definitions::read(&name, config);
         if let Err(reason) = &definition {
             warn!(definition = name, %reason, "definition cannot be read");
         }
@@ -196,8 +190,10 @@ impl Sink<DeserializeGuard<NetworkAttachmentDefinition>> for NadSink {
         self.listed.insert(name);
     }
 
-    fn delete(&mut self, object: DeserializeGuard<NetworkAttachmentDefinition>) {
-        let Some(name) = name_of(&object) else { return };
+    fn delete(&mut self, object: LeanDefinition) {
+        let Some((name, _)) = object.into_definition() else {
+            return;
+        };
         lock(&self.evidence).definitions.remove(name.as_str());
     }
 
@@ -206,13 +202,6 @@ impl Sink<DeserializeGuard<NetworkAttachmentDefinition>> for NadSink {
         let known = &mut lock(&self.evidence).definitions;
         known.retain(|name, _| listed.contains(&**name));
     }
-}
-
-/// `namespace/name`, also of an object that could not be read further.
-fn name_of(object: &DeserializeGuard<NetworkAttachmentDefinition>) -> Option<String> {
-    let meta = kube::Resource::meta(object);
-    let (namespace, name) = (meta.namespace.as_ref()?, meta.name.as_ref()?);
-    Some(format!("{namespace}/{name}"))
 }
 
 #[cfg(test)]

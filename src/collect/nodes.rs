@@ -17,12 +17,13 @@ use ipgc_core::{
     time::Moment,
 };
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
-use kube::api::{PartialObjectMeta, Request};
+use kube::api::Request;
+use serde::Deserialize;
 use tokio::time::sleep;
 use tracing::warn;
 
 use super::context::{Context, Interest};
-use crate::{backoff::Backoff, calls::CallError, config::NODE_LEASES};
+use crate::{backoff::Backoff, calls::CallError, config::NODE_LEASES, watch::Lean};
 
 /// Longest time from one read of the Leases to the next: a kubelet renews every ten seconds, and a
 /// minute without a change is silence.
@@ -130,7 +131,7 @@ impl Context {
         };
         let mut names = Vec::new();
         // The watch tells their states: this list may be older than a removal that it told.
-        let add = |node: PartialObjectMeta<Node>| names.extend(node.metadata.name);
+        let add = |node: Lean| names.extend(node.metadata.name);
         self.history
             .read::<Node, _>(&self.client, None, Request::list_metadata, add)
             .await?;
@@ -167,7 +168,7 @@ impl Context {
         let Self { clock, history, .. } = self;
         let (asked, epoch) = (clock.now(), history.epoch());
         let mut versions = Vec::new();
-        let add = |node: PartialObjectMeta<Node>| {
+        let add = |node: Lean| {
             versions.extend(node.metadata.name.zip(node.metadata.resource_version));
         };
         history
@@ -188,7 +189,7 @@ impl Context {
         let Self { clock, history, .. } = self;
         let (asked, epoch) = (clock.now(), history.epoch());
         let mut versions = HashMap::new();
-        let add = |lease: Lease| versions.extend(renewal(lease));
+        let add = |lease: Lean<Holder>| versions.extend(renewal(lease));
         history
             .read::<Lease, _>(&self.client, Some(NODE_LEASES), Request::list, add)
             .await?;
@@ -223,9 +224,16 @@ impl Context {
     }
 }
 
+/// The spec of a Lease.
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Holder {
+    holder_identity: Option<String>,
+}
+
 /// The name and the version of a Lease, if the kubelet of that node holds it: what anybody else writes is no sign that the
 /// kubelet is at work.
-fn renewal(lease: Lease) -> Option<(String, String)> {
+fn renewal(lease: Lean<Holder>) -> Option<(String, String)> {
     let name = lease.metadata.name?;
     let holder = lease.spec?.holder_identity;
     let is_held = holder.is_some_and(|holder| holder == name);

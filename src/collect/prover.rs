@@ -22,12 +22,13 @@ use kube::{
     Api, Resource,
     api::{ListParams, ObjectList, Request},
 };
+use serde::{Deserialize, de::IgnoredAny};
 use tokio::time::Instant;
 
 use super::{context::Context, gate::Access, roll};
 use crate::{
     calls::{CallError, call},
-    watch::{LeanNode, LeanPod},
+    watch::{Lean, LeanNode, LeanPod},
 };
 
 /// Up to this many pods of a namespace are read one by one without asking how many there are.
@@ -64,8 +65,8 @@ impl Context {
     pub async fn resource_claims(&self) -> KnownResourceClaims {
         let mut claims = ResourceClaims::default();
         let mut is_whole = true;
-        let add = |claim: ResourceClaim| match claim.metadata.uid.as_deref() {
-            Some(uid) => claims.add(uid, addresses_of(&claim)),
+        let add = |claim: Lean<IgnoredAny, ClaimStatus>| match claim.metadata.uid.as_deref() {
+            Some(uid) => claims.add(uid, addresses_of(claim.status.as_ref())),
             None => is_whole = false,
         };
         let read = self
@@ -246,9 +247,25 @@ impl Context {
     }
 }
 
+#[derive(Clone, Deserialize)]
+struct ClaimStatus {
+    devices: Option<Vec<Device>>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Device {
+    network_data: Option<NetworkData>,
+}
+
+#[derive(Clone, Deserialize)]
+struct NetworkData {
+    ips: Option<Vec<String>>,
+}
+
 /// The addresses that the status of a claim reports.
-fn addresses_of(claim: &ResourceClaim) -> impl Iterator<Item = IpAddr> {
-    let devices = claim.status.iter().flat_map(|it| &it.devices).flatten();
+fn addresses_of(status: Option<&ClaimStatus>) -> impl Iterator<Item = IpAddr> {
+    let devices = status.into_iter().flat_map(|it| &it.devices).flatten();
     let data = devices.filter_map(|device| device.network_data.as_ref());
     let texts = data.flat_map(|data| &data.ips).flatten();
     // Each has the length of its prefix, such as `192.0.2.5/24`.

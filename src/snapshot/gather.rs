@@ -5,16 +5,22 @@
 
 use std::collections::{HashMap, HashSet};
 
-use ipgc_core::{definitions, ipam, pool::ObservedPool, reservation::Reservation, text::excerpt};
+use ipgc_core::{
+    definitions,
+    ipam::{self, InvalidConfig},
+    pool::ObservedPool,
+    reservation::Reservation,
+    text::excerpt,
+};
 use kube::core::{Selector, SelectorExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, value::RawValue};
 
 use super::{Kind, NOW, Snapshot, Source, Unreadable, objects::fault};
 use crate::{
-    api::{NetworkAttachmentDefinition, NodeSlicePool},
+    api::NodeSlicePool,
     report::names,
-    watch::{LeanNode, LeanPod},
+    watch::{LeanDefinition, LeanNode, LeanPod},
 };
 
 /// So many definitions that cannot be read are named.
@@ -151,9 +157,10 @@ impl Gather {
             Kind::Definition => {
                 let name = name_of(text);
                 if self.once(kind, &name)? {
-                    let definition = serde_json::from_str::<NetworkAttachmentDefinition>(text);
-                    let config = definition.as_ref().map(NetworkAttachmentDefinition::config);
-                    let definition = definitions::read(&name, config.map_err(ipam::fault));
+                    let definition = serde_json::from_str::<LeanDefinition>(text).map_or_else(
+                        |error| Err(InvalidConfig::Json(ipam::fault(&error))),
+                        |it| it.definition,
+                    );
                     self.snapshot.definitions.insert(name.into(), definition);
                 }
             }

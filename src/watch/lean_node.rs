@@ -4,13 +4,11 @@
 
 use ipgc_core::node::{Boot, NO_SANDBOXES_ANNOTATION, NodeState, OUT_OF_SERVICE_TAINT};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::{
-    api::core::v1::{Node, NodeSystemInfo},
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
+use k8s_openapi::{api::core::v1::Node, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::Resource;
 use serde::Deserialize;
 
+use super::lean::Lean;
 use crate::clock::wall;
 
 /// A person's clock may be so much ahead of ours.
@@ -19,10 +17,46 @@ const AHEAD: SignedDuration = SignedDuration::from_mins(5);
 /// A node, stripped while it is read.
 #[derive(Clone, Debug, Deserialize, Resource)]
 #[resource(inherit = "Node")]
-#[serde(try_from = "Node")]
+#[serde(try_from = "Lean<Spec, Status>")]
 pub struct LeanNode {
     metadata: ObjectMeta,
     state: NodeState,
+}
+
+#[derive(Default, Deserialize)]
+struct Spec {
+    taints: Option<Vec<Taint>>,
+}
+
+#[derive(Deserialize)]
+struct Taint {
+    key: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    conditions: Option<Vec<Condition>>,
+    node_info: Option<Info>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    status: Option<String>,
+    last_transition_time: Option<Box<str>>,
+}
+
+#[derive(Deserialize)]
+struct Info {
+    #[serde(rename = "machineID")]
+    machine: Option<Box<str>>,
+    #[serde(rename = "systemUUID")]
+    system: Option<Box<str>>,
+    #[serde(rename = "bootID")]
+    boot: Option<Box<str>>,
 }
 
 impl LeanNode {
@@ -33,54 +67,56 @@ impl LeanNode {
     }
 }
 
-impl TryFrom<Node> for LeanNode {
+impl TryFrom<Lean<Spec, Status>> for LeanNode {
     type Error = &'static str;
 
-    fn try_from(node: Node) -> Result<Self, Self::Error> {
+    fn try_from(node: Lean<Spec, Status>) -> Result<Self, Self::Error> {
         let (own, spec) = (node.metadata, node.spec.unwrap_or_default());
         let status = node.status.unwrap_or_default();
         // An answer that is no Node must not be taken for a node that is gone.
         if own.name.is_none() {
             return Err("it has no name");
         }
-        let annotations = own.annotations.unwrap_or_default();
-        let declaration = annotations.get(NO_SANDBOXES_ANNOTATION);
-        let declared = declaration.and_then(|text| text.parse::<Timestamp>().ok());
+        let annotations = own.annotations.as_ref();
+        let declaration = annotations.and_then(|all| all.get(NO_SANDBOXES_ANNOTATION));
+        let time = |text: &str| text.parse::<Timestamp>().ok();
+        let declared = declaration.and_then(|text| time(text));
         let now = wall();
         let is_ahead = declared.is_some_and(|declared| declared.duration_since(now) > AHEAD);
         let mut conditions = status.conditions.iter().flatten();
-        let ready = conditions.find(|condition| condition.type_ == "Ready");
-        let changed = ready.and_then(|ready| Some(ready.last_transition_time.as_ref()?.0));
+        let ready = conditions.find(|condition| condition.kind.as_deref() == Some("Ready"));
+        let ready_changed = ready.and_then(|ready| ready.last_transition_time.clone());
+        let changed = ready_changed.as_deref().and_then(time);
         let mut taints = spec.taints.iter().flatten();
         // A statement about a node whose changes bear no time cannot be told from an old one.
         let is_later = declared > changed && changed.is_some();
         Ok(Self {
             state: NodeState {
-                uid: own.uid.unwrap_or_default().into(),
-                version: own.resource_version.clone().unwrap_or_default().into(),
+                uid: own.uid.as_deref().unwrap_or_default().into(),
+                version: own.resource_version.as_deref().unwrap_or_default().into(),
                 boot: status.node_info.and_then(boot),
-                ready: ready.is_some_and(|ready| ready.status == "True"),
-                ready_changed: changed.map(|changed| changed.to_string().into()),
-                out_of_service: taints.any(|taint| taint.key == OUT_OF_SERVICE_TAINT),
+                ready: ready.is_some_and(|ready| ready.status.as_deref() == Some("True")),
+                ready_changed,
+                out_of_service: taints
+                    .any(|taint| taint.key.as_deref() == Some(OUT_OF_SERVICE_TAINT)),
                 taint_is_old: false,
                 declared_empty: is_later && !is_ahead,
                 declared_ahead: is_ahead,
                 declaration: declaration.map(|text| text.as_str().into()),
                 declaration_is_old: false,
             },
-            metadata: ObjectMeta {
-                name: own.name,
-                resource_version: own.resource_version,
-                ..ObjectMeta::default()
-            },
+            metadata: own.into(),
         })
     }
 }
 
-fn boot(info: NodeSystemInfo) -> Option<Boot> {
-    (!info.boot_id.is_empty()).then(|| Boot {
-        machine: (info.machine_id.into(), info.system_uuid.into()),
-        id: info.boot_id.into(),
+fn boot(info: Info) -> Option<Boot> {
+    Some(Boot {
+        id: info.boot.filter(|id| !id.is_empty())?,
+        machine: (
+            info.machine.unwrap_or_default(),
+            info.system.unwrap_or_default(),
+        ),
     })
 }
 
@@ -152,6 +188,31 @@ mod tests {
             let state = state(node);
             assert!(!state.ready && !state.is_fenced());
         }
+    }
+
+    #[rstest]
+    #[case::of_no_machine(json!({"bootID": "b"}), Some(["", "", "b"]))]
+    #[case::of_half_a_machine(json!({"bootID": "b", "machineID": null, "systemUUID": "s"}), Some(["", "s", "b"]))]
+    #[case::unnamed(json!({"bootID": "", "machineID": "m", "systemUUID": "s"}), None)]
+    #[case::untold(json!({"machineID": "m", "systemUUID": "s"}), None)]
+    fn a_boot_is_told_by_its_own_name(#[case] info: Value, #[case] told: Option<[&str; 3]>) {
+        let boot = state(json!({"metadata": {"name": "n"}, "status": {"nodeInfo": info}})).boot;
+        let told = told.map(|[machine, system, id]| Boot {
+            machine: (machine.into(), system.into()),
+            id: id.into(),
+        });
+        assert_eq!(boot, told);
+    }
+
+    /// The text tells two changes apart all the same; but no statement is later than a time that nobody can tell.
+    #[test]
+    fn a_time_that_cannot_be_told_is_no_error() {
+        let state = state(json!({
+            "metadata": {"name": "n", "annotations": {"ipgc.dev/no-sandboxes": "2026-01-01T10:00:01Z"}},
+            "status": {"conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": "9999-12-31T00:00:00Z"}]}
+        }));
+        assert_eq!(state.ready_changed.as_deref(), Some("9999-12-31T00:00:00Z"));
+        assert!(!state.declared_empty && !state.is_fenced());
     }
 
     #[rstest]

@@ -6,6 +6,8 @@
 //! Nothing here writes to the API server.
 
 mod freshness;
+mod lean;
+mod lean_definition;
 mod lean_node;
 mod lean_pod;
 
@@ -23,7 +25,10 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-pub use self::{freshness::Freshness, lean_node::LeanNode, lean_pod::LeanPod};
+pub(crate) use self::lean::Lean;
+pub use self::{
+    freshness::Freshness, lean_definition::LeanDefinition, lean_node::LeanNode, lean_pod::LeanPod,
+};
 use crate::{
     backoff::Backoff,
     calls::{PAGE, with_causes},

@@ -132,12 +132,12 @@ fn pods_of_several_lists_may_lack_a_namespace() {
     "object at byte 10: Pod d/a/b cannot be read: its name is none"
 )]
 #[case::nameless_node(
-    r#"{"items":[{"apiVersion":"v1","kind":"Node"}]}"#,
+    r#"{"items":[{"apiVersion":"v1","kind":"Node","metadata":{}}]}"#,
     "object at byte 10: Node without a name cannot be read: it has no name"
 )]
 #[case::odd_node(
     r#"{"items":[{"apiVersion":"v1","kind":"Node","spec":7,"metadata":{"name":"n1"}}]}"#,
-    "object at byte 10: Node n1 cannot be read: invalid type: integer `7`, expected NodeSpec"
+    "object at byte 10: Node n1 cannot be read: invalid type: integer `7`, expected struct Spec"
 )]
 fn what_is_no_dump_is_one_clear_line(#[case] text: &str, #[case] says: &str) {
     let error = File::new(text).read().unwrap_err();

@@ -1,7 +1,7 @@
 //! What tests put on their server: definitions, pools with rows, reservations, pods.
 
 use ipgc::core::reservation::{CLAIM_ANNOTATION, CLAIMED_PODREF};
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::{
     Server,
     fixtures::{self, PodBuilder},
@@ -28,6 +28,15 @@ pub fn lenient() -> Server {
     let server = server.build();
     server.put(fixtures::nad(NS, "net", RANGE));
     server
+}
+
+/// A time that API servers take, and k8s-openapi does not.
+pub const FAR: &str = "9999-12-31T00:00:00Z";
+
+/// Managed fields that API servers take, with such a time, and deeper than `serde_json` goes.
+pub fn far_fields() -> Value {
+    let deep = (0..200).fold(json!({}), |inner, _| json!({ "f:x": inner }));
+    json!([{"manager": "x", "operation": "Update", "apiVersion": "v1", "time": FAR, "fieldsType": "FieldsV1", "fieldsV1": deep}])
 }
 
 /// The podref of a pod that is named alone, or as `namespace/name`.

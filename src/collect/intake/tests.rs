@@ -10,7 +10,7 @@ use super::*;
 const WHEREABOUTS: &str =
     r#"{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/24"}}"#;
 
-fn definition(name: &str, spec: &Value) -> DeserializeGuard<NetworkAttachmentDefinition> {
+fn definition(name: &str, spec: &Value) -> LeanDefinition {
     let object = json!({ "metadata": { "namespace": "d", "name": name }, "spec": spec });
     serde_json::from_value(object).unwrap()
 }
