@@ -42,11 +42,17 @@ pub(super) struct Gather {
     timeless: Vec<String>,
 }
 
-/// Whatever its fields are worth.
+fn fields_of(object: &str) -> HashMap<String, &RawValue> {
+    serde_json::from_str(object).unwrap_or_default()
+}
+
+/// Whatever its fields are worth: those that cannot be read are left out.
 fn metadata_of(text: &str) -> Value {
-    let fields = serde_json::from_str::<HashMap<String, &RawValue>>(text).unwrap_or_default();
-    let metadata = fields.get("metadata").map(|it| it.get());
-    serde_json::from_str(metadata.unwrap_or_default()).unwrap_or_default()
+    let metadata = fields_of(text).remove("metadata").map(RawValue::get);
+    let fields = fields_of(metadata.unwrap_or_default()).into_iter();
+    let readable =
+        fields.filter_map(|(name, it)| Some((name, serde_json::from_str(it.get()).ok()?)));
+    readable.collect::<serde_json::Map<_, Value>>().into()
 }
 
 fn name_of(text: &str) -> String {

@@ -255,6 +255,27 @@ async fn a_reservation_that_comes_after_the_list_of_them_is_not_missing() {
     assert_eq!(live(&server).await.unwrap().findings, []);
 }
 
+/// API servers take such ones, in any object.
+#[tokio::test]
+async fn managed_fields_that_cannot_be_read_hide_nothing() {
+    let server = shop();
+    define(&server, "other", &json!({ "range": "10.1.0.0/24" }));
+    let before = live(&server).await.unwrap();
+    for resource in ["nodes", "pods", "ippools", ORIP, NADS] {
+        for object in server.list(resource) {
+            let [namespace, name] = ["namespace", "name"].map(|it| &object["metadata"][it]);
+            let namespace = namespace.as_str().unwrap_or_default();
+            let odd = |it: &mut Value| it["metadata"]["managedFields"] = far_fields();
+            assert!(server.edit(resource, namespace, name.as_str().unwrap(), odd));
+        }
+    }
+    let after = live(&server).await.unwrap();
+    assert_eq!(
+        (&after.findings, &after.notes),
+        (&before.findings, &before.notes)
+    );
+}
+
 #[tokio::test]
 async fn pods_are_chosen_by_their_labels() {
     let server = server();

@@ -39,7 +39,9 @@ use std::{
 };
 
 use assert_cmd::Command;
-use common::{NS, ORIP, POOL, RANGE, asking, on_net, put_pool, put_row_on, reserve};
+use common::{
+    NADS, NS, ORIP, POOL, RANGE, asking, far_fields, on_net, put_pool, put_row_on, reserve,
+};
 use ipgc::{
     audit::{
         audit, confirm,
