@@ -73,8 +73,9 @@ impl Assessor<'_> {
                 ""
             };
             finding.detail = format!("a reservation without a row; {}{and}", finding.detail);
-            if it.names_no_pod() {
-                finding.command = it.address.map(words::force);
+            if let Some(address) = it.address.filter(|_| it.names_no_pod()) {
+                finding.detail += "; once nobody answers on it, free it by hand";
+                finding.command = Some(words::force(address));
             }
         }
         self.describe(&mut finding, it);

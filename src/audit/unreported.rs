@@ -18,7 +18,9 @@ impl Assessor<'_> {
     /// The finding about a row or reservation that is held for this reason, if there is one.
     pub(super) fn held(&self, held: &Held, row: &RowContent) -> Option<Finding> {
         if let Held::InUse(_) | Held::OthersSandbox(_) = held {
-            let detail = format!("its own pod does not need it, and it is held: {held}");
+            let detail = format!(
+                "its own pod does not need it, and it is held until another pod ends: {held}"
+            );
             return Some(Finding::new(Problem::InUseTwice, detail));
         }
         let pod = self.snapshot.pod(row.podref.as_str())?;

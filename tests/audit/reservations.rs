@@ -87,12 +87,12 @@ async fn a_reservation_that_names_no_pod_is_that_of_the_row_with_its_sandbox() {
 #[rstest]
 #[case::no_pod(
     json!({ "containerid": fixtures::sandbox(7) }),
-    "a reservation without a row; it names no pod: its podref is missing, or not exactly namespace/name",
+    "a reservation without a row; it names no pod: its podref is missing, or not exactly namespace/name; once nobody answers on it, free it by hand",
     Some("ipgc release --force 10.0.0.8")
 )]
 #[case::neither(
     json!({}),
-    "a reservation without a row; it names no pod: its podref is missing, or not exactly namespace/name",
+    "a reservation without a row; it names no pod: its podref is missing, or not exactly namespace/name; once nobody answers on it, free it by hand",
     Some("ipgc release --force 10.0.0.8")
 )]
 #[case::a_field_that_is_not_known(

@@ -4,11 +4,9 @@
 //! | module | content |
 //! |---|---|
 //! | [`report`] | the answer, as plain data with a schema |
-//! | `parts` | each row, reservation, pod and node of an answer |
-//! | `outlook` | what would change a verdict, and when |
+//! | `parts` | each row, reservation, pod and node of an answer, and what would change a verdict |
 //! | `text` | the answer for people |
 
-mod outlook;
 mod parts;
 pub mod report;
 mod text;
@@ -40,12 +38,6 @@ use super::{
     words,
 };
 use crate::snapshot::{Kind, NOW, Snapshot};
-
-/// Why a row has its verdict, and what would change that.
-pub(super) fn why(assessor: &Assessor<'_>, it: &Judged<'_>) -> (String, String) {
-    let changes = outlook::changes(assessor, it).join("; ");
-    (assessor.reason_of(&it.verdict), changes)
-}
 
 /// Explains an address, `node/NAME`, a pod as `namespace/name`, or a pool, by its name, its range or `namespace/name`.
 ///

@@ -12,14 +12,14 @@ use ipgc_core::{
     reservation::Reservation,
 };
 
-use super::{
-    outlook,
-    report::{NodeReport, OrphanExplained, PodReport, RowExplained},
-};
+use super::report::{NodeReport, OrphanExplained, PodReport, RowExplained};
 use crate::audit::{
     assess::{Assessor, Judged},
     found::reported,
     index::Place,
+    leave_out_command,
+    report::Source,
+    words::duration,
 };
 
 impl Assessor<'_> {
@@ -28,6 +28,45 @@ impl Assessor<'_> {
         // Another text names no pod that could be absent.
         let podref = podref.parse::<PodRef>();
         podref.is_ok_and(|it| matches!(self.snapshot.presence(&it), Presence::Absent))
+    }
+
+    /// What would change the verdict: what its finding advises; of a row that is held without one, the end of its pod.
+    pub(in crate::audit) fn changes(&self, it: &Judged<'_>) -> Vec<String> {
+        if let Some(mut finding) = self.finding(it) {
+            if self.snapshot.source == Source::Files {
+                leave_out_command(&mut finding);
+            }
+            // The reason is told before.
+            let reason = self.reason_of(&it.verdict) + "; ";
+            let detail = finding.detail + "; ";
+            let advice = detail.trim_start_matches("a reservation without a row; ");
+            let advice = advice.trim_start_matches(&reason).trim_end_matches("; ");
+            let advice = (!advice.is_empty()).then(|| advice.to_owned());
+            let command = finding.command.map(|it| format!("by hand: {it}"));
+            return advice.into_iter().chain(command).collect();
+        }
+        let (policy, pod) = (self.policy, self.snapshot.pod(it.owner()));
+        let grace = pod.and_then(|pod| pod.termination_grace);
+        let rows = self.index.rows_of(it.owner()).rows();
+        let wait = duration(policy.wait_of(grace, self.longest_grace, rows));
+        let begins = match pod {
+            Some(pod) if pod.phase.is_terminal() => {
+                "once all its containers are known to have ended, or its pod is gone,"
+            }
+            _ => "once its pod ends",
+        };
+        match &it.verdict {
+            Verdict::Held(Held::Mirror) => vec![format!(
+                "once the mirror pod is gone it is stale, and goes after at least {}",
+                duration(policy.leftover_grace)
+            )],
+            Verdict::Held(_) => vec![format!(
+                "{begins} it is stale: it goes after {} if the kubelet says that its sandbox is stopped, \
+                 else after {wait}, and not while its node is silent",
+                duration(policy.cooldown)
+            )],
+            Verdict::Unknown(_) | Verdict::Stale(_) => Vec::new(),
+        }
     }
 
     pub(super) fn explain_orphan(
@@ -49,7 +88,7 @@ impl Assessor<'_> {
             waits_for: it.holding().iter().map(ToString::to_string).collect(),
             pod: self.pod(it.owner()),
             pod_is_absent: self.is_absent(it.owner()),
-            changes: outlook::changes(self, it),
+            changes: self.changes(it),
         }
     }
 
@@ -92,7 +131,7 @@ impl Assessor<'_> {
             pod,
             pod_is_absent: self.is_absent(it.owner()),
             reservation,
-            changes: outlook::changes(self, it),
+            changes: self.changes(it),
         }
     }
 

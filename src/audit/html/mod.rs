@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 
 use super::{
     assess::{Assessor, Item, Judged},
-    explain::why,
     grid::{Grid, Look, Sign, bar},
     report::{Finding, PoolUsage, Report, Source},
     table::names,
@@ -152,9 +151,6 @@ fn told(
     let since = pod.and_then(|pod| pod.since);
     let since = since.or_else(|| assessor.reserved_since(it));
     let since = since.map(|since| since.to_string());
-    let (reason, changes) = why(assessor, it);
-    // The same sentence for each row is in the page once.
-    let changes = changes.replace(&format!("a pod {owner} "), "a pod of this name ");
     let word = it.verdict.word().as_str();
     let (state, key) = match &it.item {
         Item::Row(_, row) => (word.to_owned(), row.key()),
@@ -171,8 +167,8 @@ fn told(
         node.map(&mut text),
         since.as_deref().map(&mut text),
         text(&state),
-        text(&reason),
-        text(&changes),
+        text(&assessor.reason_of(&it.verdict)),
+        text(&assessor.changes(it).join("; ")),
         text(Sign::of(it).look().word),
         usize::from(it.address.is_some()),
     ])
