@@ -115,10 +115,10 @@ fn several_networks_that_hold_one_address_are_each_shown() {
     let rows: Vec<_> = explanation
         .rows
         .iter()
-        .map(|row| (&*row.pool, &*row.verdict))
+        .map(|row| (row.pool.as_deref().unwrap(), &*row.verdict))
         .collect();
     assert_eq!(rows, [(POOL, "live"), ("blue-10.0.0.0-24", "unfenced")]);
-    assert_eq!(explanation.rows[1].networks, ["blue"]);
+    assert_eq!(explanation.rows[1].networks.as_deref().unwrap(), ["blue"]);
     // Written differently it is the same address.
     assert_eq!(
         ask(&server, "::ffff:10.0.0.1").unwrap().rows,
@@ -138,7 +138,11 @@ fn a_reservation_alone_and_a_report_alone_are_shown() {
     let explanation = ask(&server, "10.0.0.9").unwrap();
     assert_eq!(explanation.rows, []);
     assert_eq!(
-        explanation.reservations[0].reservation.podref,
+        explanation.reservations[0]
+            .reservation
+            .as_ref()
+            .unwrap()
+            .podref,
         "default/gone"
     );
     assert_eq!(explanation.reservations[0].verdict, "unfenced");
@@ -197,8 +201,8 @@ fn of_a_node_is_told_what_it_holds_and_what_fencing_it_frees() {
         panic!("{explanation:#?}");
     };
     assert_eq!(
-        (&*lone.address, &lone.waits_for),
-        ("10.0.0.9", &vec!["n2".to_owned()])
+        (lone.address.as_deref(), &lone.waits_for),
+        (Some("10.0.0.9"), &vec!["n2".to_owned()])
     );
     assert_eq!(explanation.fencing_frees, Some(3));
     let told = text(&explanation);

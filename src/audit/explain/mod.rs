@@ -121,26 +121,25 @@ impl Assessor<'_> {
     /// Adds a row or reservation, explained; of a reservation that several networks may have, a note. The uid of the
     /// reservation that is told of.
     fn add(&self, explanation: &mut Explanation, it: &Judged<'_>) -> Option<String> {
-        match (&it.item, it.place) {
-            (Item::Row(_, row), Some(place)) => {
-                let row = self.explain_row(it, place, row);
+        match &it.item {
+            Item::Row(..) => {
+                let row = self.explain_row(it);
                 let reserved = row.reservation.as_ref().map(|it| it.uid.clone());
                 explanation.rows.push(row);
                 reserved
             }
-            (Item::Reservation(reserved, Reading::One(network, address)), _) => {
-                let orphan = self.explain_orphan(it, reserved, *network, *address);
-                explanation.reservations.push(orphan);
+            Item::Reservation(reserved, Reading::One(..)) => {
+                explanation.reservations.push(self.explain_row(it));
                 Some(reserved.uid.clone())
             }
-            (Item::Reservation(reserved, Reading::Ambiguous), _) => {
+            Item::Reservation(reserved, Reading::Ambiguous) => {
                 let (namespace, name) = (&reserved.namespace, &reserved.name);
                 let reason = self.reason_of(&it.verdict);
                 let note = format!("reservation {namespace}/{name} stays: {reason}");
                 explanation.notes.push(note);
                 Some(reserved.uid.clone())
             }
-            _ => None,
+            Item::Reservation(_, Reading::None) => None,
         }
     }
 

@@ -1,22 +1,18 @@
 //! The parts of an answer: each row, reservation, pod and node, as far as the snapshot tells of it.
 
-use std::net::IpAddr;
-
 use ipgc_core::{
     judge::{Cause, Held, Unknown, Verdict},
     networks::Status,
     pod::PodState,
     podref::PodRef,
-    pool::{Row, Unreadable},
+    pool::Unreadable,
     proof::Presence,
-    reservation::Reservation,
 };
 
-use super::report::{NodeReport, OrphanExplained, PodReport, RowExplained};
+use super::report::{NodeReport, PodReport, RowExplained};
 use crate::audit::{
-    assess::{Assessor, Judged},
+    assess::{Assessor, Item, Judged},
     found::reported,
-    index::Place,
     leave_out_command,
     report::Source,
     words::duration,
@@ -69,18 +65,11 @@ impl Assessor<'_> {
         }
     }
 
-    pub(super) fn explain_orphan(
-        &self,
-        it: &Judged<'_>,
-        reserved: &Reservation,
-        network: Option<&str>,
-        address: IpAddr,
-    ) -> OrphanExplained {
-        OrphanExplained {
-            namespace: reserved.namespace.clone(),
-            network: network.map(str::to_owned),
-            address: address.to_string(),
-            reservation: reported(reserved),
+    /// A row, or a reservation without one.
+    pub(super) fn explain_row(&self, it: &Judged<'_>) -> RowExplained {
+        let told = RowExplained {
+            namespace: it.namespace().to_owned(),
+            address: it.address.map(|address| address.to_string()),
             verdict: it.verdict.word().as_str().to_owned(),
             reason: self.reason_of(&it.verdict),
             grade: it.grade(),
@@ -89,49 +78,49 @@ impl Assessor<'_> {
             pod: self.pod(it.owner()),
             pod_is_absent: self.is_absent(it.owner()),
             changes: self.changes(it),
-        }
-    }
-
-    pub(super) fn explain_row(&self, it: &Judged<'_>, place: &Place, row: &Row) -> RowExplained {
-        let (snapshot, pool) = (self.snapshot, &place.pool);
-        let pod = self.pod(it.owner());
-        let node = pod.as_ref().and_then(|pod| pod.node.clone());
-        let node = node.or_else(|| place.slice.as_deref().map(str::to_owned));
-        let reservation = it.address.and_then(|address| {
-            let namespace = &pool.key().namespace;
-            let mut found = snapshot.reservations_of(namespace, &place.networks, address);
-            found.next().map(|(_, it)| reported(it))
+            ..RowExplained::default()
+        };
+        let (pool, row) = match &it.item {
+            Item::Row(pool, row) => (pool, row),
+            Item::Reservation(reserved, reading) => {
+                return RowExplained {
+                    network: reading
+                        .one()
+                        .and_then(|(network, _)| network.map(str::to_owned)),
+                    reservation: Some(reported(reserved)),
+                    ..told
+                };
+            }
+        };
+        let node = told.pod.as_ref().and_then(|pod| pod.node.as_deref());
+        let networks = it.place.map(|place| &place.networks);
+        let reservation = it.address.zip(networks).and_then(|(address, networks)| {
+            let all = self
+                .snapshot
+                .reservations_of(&told.namespace, networks, address);
+            all.map(|(_, it)| reported(it)).next()
         });
         let content = it.content.as_ref();
         let is_mirror = content.is_some_and(|it| self.is_mirror(&it.podref));
-        let networks = place.networks.iter().flatten();
+        let networks = networks.into_iter().flatten().flatten();
         RowExplained {
-            namespace: pool.key().namespace.clone(),
-            pool: pool.key().name.clone(),
-            pool_uid: pool.uid().to_owned(),
+            pool: Some(pool.key().name.clone()),
+            pool_uid: Some(pool.uid().to_owned()),
             range: pool.range.map(|range| range.to_string()),
-            networks: networks.map(ToString::to_string).collect(),
-            key: row.key().to_owned(),
-            address: it.address.map(|address| address.to_string()),
+            networks: Some(networks.map(ToString::to_string).collect()),
+            key: Some(row.key().to_owned()),
             interface: content.and_then(|content| Some(content.interface.as_deref()?.to_owned())),
-            stored: row.stored().clone().into(),
-            podref: it.owner().to_owned(),
+            stored: Some(row.stored().clone().into()),
+            podref: Some(it.owner().to_owned()),
             resource_claim: match row.content() {
                 Err(Unreadable::ResourceClaim(uid)) => Some(uid.to_string()),
                 _ => None,
             },
-            verdict: it.verdict.word().as_str().to_owned(),
             rule: rule(&it.verdict, is_mirror),
-            reason: self.reason_of(&it.verdict),
-            grade: it.grade(),
             cause: it.stale().map(|stale| stale.cause.as_str().to_owned()),
-            wait_seconds: it.wait_seconds(),
-            waits_for: it.holding().iter().map(ToString::to_string).collect(),
-            node: node.map(|node| self.node_report(&node)),
-            pod,
-            pod_is_absent: self.is_absent(it.owner()),
+            node: node.or(it.slice()).map(|node| self.node_report(node)),
             reservation,
-            changes: self.changes(it),
+            ..told
         }
     }
 

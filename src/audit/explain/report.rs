@@ -46,7 +46,7 @@ pub struct Explanation {
     /// The rows, one for each network that holds an address; of pools and nodes those that do not live.
     pub rows: Vec<RowExplained>,
     /// Reservations without a row; of nodes those that it holds.
-    pub reservations: Vec<OrphanExplained>,
+    pub reservations: Vec<RowExplained>,
     /// Of an address: the pods that report it.
     pub reported_by: Vec<PodReport>,
     /// Of a node that holds rows or reservations: how many of them no node would hold any more if it were fenced.
@@ -69,23 +69,30 @@ pub enum SubjectKind {
     Node,
 }
 
-/// A row, the verdict on it, and all that led to it.
-#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+/// A row, or a reservation without one, the verdict on it, and all that led to it.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RowExplained {
-    /// Namespace of its pool.
+    /// Namespace of its pool, or of the reservation.
     pub namespace: String,
-    /// Its pool.
-    pub pool: String,
-    /// `metadata.uid` of its pool.
-    pub pool_uid: String,
+    /// Its pool; of a row always.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
+    /// `metadata.uid` of its pool; of a row always.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool_uid: Option<String>,
     /// The range of its pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub range: Option<String>,
-    /// The network names that its reservation may bear; none where networks have no name.
-    pub networks: Vec<String>,
-    /// Its key in `spec.allocations`.
-    pub key: String,
+    /// Of a row: the network names that its reservation may bear; none where networks have no name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub networks: Option<Vec<String>>,
+    /// The network that the name of a reservation without a row tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<String>,
+    /// Its key in `spec.allocations`; of a row always.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// The address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
@@ -93,9 +100,11 @@ pub struct RowExplained {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
     /// The whole row as stored.
-    pub stored: Stored,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stored: Option<Stored>,
     /// Its owner as it stands in the row.
-    pub podref: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub podref: Option<String>,
     /// The uid of its ResourceClaim, where its id is that in place of a sandbox.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_claim: Option<String>,
@@ -125,43 +134,9 @@ pub struct RowExplained {
     /// The node of its pod, or the one whose slice the pool is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeReport>,
-    /// Its reservation.
+    /// Its reservation, or that which has no row.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reservation: Option<ReservationReport>,
-    /// The ways in which the verdict would change, one sentence each.
-    pub changes: Vec<String>,
-}
-
-/// A reservation without a row.
-#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct OrphanExplained {
-    /// Its namespace.
-    pub namespace: String,
-    /// The network that its name tells.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub network: Option<String>,
-    /// The address that its name tells.
-    pub address: String,
-    /// The reservation.
-    pub reservation: ReservationReport,
-    /// live, unreported, stale, unfenced or unknown.
-    pub verdict: String,
-    /// Why.
-    pub reason: String,
-    /// How well it is known that no sandbox answers.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub grade: Option<String>,
-    /// So many seconds from now a collector would delete it that begins to look now.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub wait_seconds: Option<u64>,
-    /// The nodes that hold it.
-    pub waits_for: Vec<String>,
-    /// Its pod, if it is there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pod: Option<PodReport>,
-    /// Whether it is known that there is no such pod.
-    pub pod_is_absent: bool,
     /// The ways in which the verdict would change, one sentence each.
     pub changes: Vec<String>,
 }

@@ -5,9 +5,7 @@ use std::fmt::Write as _;
 use ipgc_core::{podref::PodRef, text::clean};
 use serde_json::Value;
 
-use super::report::{
-    Explanation, NodeReport, OrphanExplained, PodReport, RowExplained, SubjectKind,
-};
+use super::report::{Explanation, NodeReport, PodReport, RowExplained, SubjectKind};
 use crate::audit::{
     grid::{Sign, coloured, legend},
     report::ReservationReport,
@@ -17,14 +15,12 @@ use crate::audit::{
 pub fn text(explanation: &Explanation, width: usize, colours: bool) -> String {
     let mut text = Text(String::new());
     text.head(explanation, width, colours);
-    for row in &explanation.rows {
+    for row in explanation.rows.iter().chain(&explanation.reservations) {
         text.row(row, explanation.knows_reservations);
     }
-    for orphan in &explanation.reservations {
-        text.orphan(orphan);
-    }
     // A pod that has a row was told with it.
-    let told = |pod: &&PodReport| !explanation.rows.iter().any(|row| row.podref == pod.podref);
+    let rows = explanation.rows.iter().map(|row| row.podref.as_ref());
+    let told = |pod: &&PodReport| !rows.clone().any(|podref| podref == Some(&pod.podref));
     for pod in explanation.reported_by.iter().filter(told) {
         let (subject, podref) = (&explanation.subject, &pod.podref);
         text.paragraph(&format!(
@@ -128,15 +124,19 @@ impl Text {
 
     fn row(&mut self, row: &RowExplained, knows_reservations: bool) {
         let or = |text: &Option<String>, none: &str| text.as_deref().unwrap_or(none).to_owned();
-        self.paragraph(&format!(
-            "{} in pool {}/{} ({}, key {}, {})",
-            or(&row.address, "a row without an address"),
-            row.namespace,
-            row.pool,
-            or(&row.range, "no range"),
-            row.key,
-            or(&row.interface, "no interface")
-        ));
+        let (address, namespace) = (or(&row.address, "a row without an address"), &row.namespace);
+        self.paragraph(&match &row.pool {
+            Some(pool) => format!(
+                "{address} in pool {namespace}/{pool} ({}, key {}, {})",
+                or(&row.range, "no range"),
+                or(&row.key, ""),
+                or(&row.interface, "no interface")
+            ),
+            None => format!(
+                "{address} reserved in namespace {namespace}, network {}, without a row",
+                or(&row.network, "without a name")
+            ),
+        });
         let rule = row.rule.map(|rule| format!(", rule {rule}"));
         let rule = rule.unwrap_or_default();
         self.line("verdict", format!("{}{rule}: {}", row.verdict, row.reason));
@@ -144,12 +144,18 @@ impl Text {
             self.line("evidence", grade);
         }
         let state_of_pod = state_of(row.pod.as_ref(), row.pod_is_absent);
-        let pod = match &*row.podref {
-            "" => "the row names none".to_owned(),
-            podref if !PodRef::is_valid(podref) => format!("{podref}: that names none"),
-            podref => format!("{podref}: {state_of_pod}"),
+        let pod = match (row.podref.as_deref(), &row.reservation) {
+            (Some(""), _) => Some("the row names none".to_owned()),
+            (Some(podref), _) if !PodRef::is_valid(podref) => {
+                Some(format!("{podref}: that names none"))
+            }
+            (Some(podref), _) => Some(format!("{podref}: {state_of_pod}")),
+            (None, it) => it
+                .as_ref()
+                .filter(|it| PodRef::is_valid(&it.podref))
+                .map(|_| state_of_pod),
         };
-        if row.resource_claim.is_none() || row.pod.is_some() {
+        if let Some(pod) = pod.filter(|_| row.resource_claim.is_none() || row.pod.is_some()) {
             self.line("pod", pod);
         }
         if let Some(node) = &row.node {
@@ -157,7 +163,9 @@ impl Text {
         }
         if let Some(claim) = &row.resource_claim {
             self.line("ResourceClaim", claim);
-        } else if let Some(id) = Value::from(row.stored.clone())["id"].as_str() {
+        } else if let Some(stored) = row.stored.clone().map(Value::from)
+            && let Some(id) = stored["id"].as_str()
+        {
             self.line("sandbox", id);
         }
         match &row.reservation {
@@ -166,25 +174,6 @@ impl Text {
             None => self.line("reservation", "not known"),
         }
         for change in &row.changes {
-            self.line("changes", change);
-        }
-    }
-
-    fn orphan(&mut self, orphan: &OrphanExplained) {
-        let network = orphan.network.as_deref().unwrap_or("without a name");
-        self.paragraph(&format!(
-            "{} reserved in namespace {}, network {network}, without a row",
-            orphan.address, orphan.namespace
-        ));
-        self.line("verdict", format!("{}: {}", orphan.verdict, orphan.reason));
-        if let Some(grade) = &orphan.grade {
-            self.line("evidence", grade);
-        }
-        self.line("reservation", reserved(&orphan.reservation));
-        if PodRef::is_valid(&orphan.reservation.podref) {
-            self.line("pod", state_of(orphan.pod.as_ref(), orphan.pod_is_absent));
-        }
-        for change in &orphan.changes {
             self.line("changes", change);
         }
     }
