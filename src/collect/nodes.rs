@@ -18,7 +18,7 @@ use ipgc_core::{
 };
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
 use kube::api::Request;
-use serde::Deserialize;
+use serde_json::Value;
 use tokio::time::sleep;
 use tracing::warn;
 
@@ -189,7 +189,7 @@ impl Context {
         let Self { clock, history, .. } = self;
         let (asked, epoch) = (clock.now(), history.epoch());
         let mut versions = HashMap::new();
-        let add = |lease: Lean<Holder>| versions.extend(renewal(lease));
+        let add = |lease: Lean<Value>| versions.extend(renewal(lease));
         history
             .read::<Lease, _>(&self.client, Some(NODE_LEASES), Request::list, add)
             .await?;
@@ -224,18 +224,10 @@ impl Context {
     }
 }
 
-/// The spec of a Lease.
-#[derive(Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Holder {
-    holder_identity: Option<String>,
-}
-
 /// The name and the version of a Lease, if the kubelet of that node holds it: what anybody else writes is no sign that the
 /// kubelet is at work.
-fn renewal(lease: Lean<Holder>) -> Option<(String, String)> {
+fn renewal(lease: Lean<Value>) -> Option<(String, String)> {
     let name = lease.metadata.name?;
-    let holder = lease.spec?.holder_identity;
-    let is_held = holder.is_some_and(|holder| holder == name);
+    let is_held = lease.spec?["holderIdentity"] == *name;
     is_held.then_some((name, lease.metadata.resource_version?))
 }

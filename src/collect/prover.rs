@@ -22,7 +22,8 @@ use kube::{
     Api, Resource,
     api::{ListParams, ObjectList, Request},
 };
-use serde::{Deserialize, de::IgnoredAny};
+use serde::de::IgnoredAny;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{context::Context, gate::Access, roll};
@@ -65,7 +66,7 @@ impl Context {
     pub async fn resource_claims(&self) -> KnownResourceClaims {
         let mut claims = ResourceClaims::default();
         let mut is_whole = true;
-        let add = |claim: Lean<IgnoredAny, ClaimStatus>| match claim.metadata.uid.as_deref() {
+        let add = |claim: Lean<IgnoredAny, Value>| match claim.metadata.uid.as_deref() {
             Some(uid) => claims.add(uid, addresses_of(claim.status.as_ref())),
             None => is_whole = false,
         };
@@ -247,27 +248,12 @@ impl Context {
     }
 }
 
-#[derive(Clone, Deserialize)]
-struct ClaimStatus {
-    devices: Option<Vec<Device>>,
-}
-
-#[derive(Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Device {
-    network_data: Option<NetworkData>,
-}
-
-#[derive(Clone, Deserialize)]
-struct NetworkData {
-    ips: Option<Vec<String>>,
-}
-
 /// The addresses that the status of a claim reports.
-fn addresses_of(status: Option<&ClaimStatus>) -> impl Iterator<Item = IpAddr> {
-    let devices = status.into_iter().flat_map(|it| &it.devices).flatten();
-    let data = devices.filter_map(|device| device.network_data.as_ref());
-    let texts = data.flat_map(|data| &data.ips).flatten();
+fn addresses_of(status: Option<&Value>) -> impl Iterator<Item = IpAddr> {
+    let devices = status.and_then(|status| status["devices"].as_array());
+    let data = devices.into_iter().flatten();
+    let texts = data.filter_map(|device| device["networkData"]["ips"].as_array());
+    let texts = texts.flatten().filter_map(Value::as_str);
     // Each has the length of its prefix, such as `192.0.2.5/24`.
     texts.filter_map(|text| text.split('/').next()?.parse().ok())
 }

@@ -4,7 +4,10 @@
 
 use ipgc_core::node::{Boot, NO_SANDBOXES_ANNOTATION, NodeState, OUT_OF_SERVICE_TAINT};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::{api::core::v1::Node, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::{
+    api::core::v1::{Node, NodeSystemInfo},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::Resource;
 use serde::Deserialize;
 
@@ -37,7 +40,7 @@ struct Taint {
 #[serde(rename_all = "camelCase")]
 struct Status {
     conditions: Option<Vec<Condition>>,
-    node_info: Option<Info>,
+    node_info: Option<NodeSystemInfo>,
 }
 
 #[derive(Deserialize)]
@@ -47,16 +50,6 @@ struct Condition {
     kind: Option<String>,
     status: Option<String>,
     last_transition_time: Option<Box<str>>,
-}
-
-#[derive(Deserialize)]
-struct Info {
-    #[serde(rename = "machineID")]
-    machine: Option<Box<str>>,
-    #[serde(rename = "systemUUID")]
-    system: Option<Box<str>>,
-    #[serde(rename = "bootID")]
-    boot: Option<Box<str>>,
 }
 
 impl LeanNode {
@@ -110,13 +103,10 @@ impl TryFrom<Lean<Spec, Status>> for LeanNode {
     }
 }
 
-fn boot(info: Info) -> Option<Boot> {
-    Some(Boot {
-        id: info.boot.filter(|id| !id.is_empty())?,
-        machine: (
-            info.machine.unwrap_or_default(),
-            info.system.unwrap_or_default(),
-        ),
+fn boot(info: NodeSystemInfo) -> Option<Boot> {
+    (!info.boot_id.is_empty()).then(|| Boot {
+        machine: (info.machine_id.into(), info.system_uuid.into()),
+        id: info.boot_id.into(),
     })
 }
 
