@@ -131,8 +131,8 @@ pub struct Elector {
     namespace: String,
     /// Nobody is to write, as a person says on the Lease.
     paused: bool,
-    /// The version of the Lease that bore the pause at last. An older one, of a restored etcd, is no person's word.
-    paused_at: u64,
+    /// The last renewal of the Lease that bore the pause.
+    paused_at: Option<MicroTime>,
     /// The last value of [`SWEEP_ANNOTATION`].
     sweep: Option<String>,
     sweep_wanted: Arc<Notify>,
@@ -162,7 +162,7 @@ impl Elector {
             state: sender,
             namespace: namespace.to_owned(),
             paused: false,
-            paused_at: 0,
+            paused_at: None,
             sweep: None,
             sweep_wanted: Arc::clone(&sweep_wanted),
             own: None,
@@ -290,13 +290,14 @@ impl Elector {
     /// Obeys the annotations of a person on the Lease. A change by anybody else makes the next write a conflict, and the Lease is read.
     fn obey(&mut self, lease: &Lease) {
         let said = |name| lease.metadata.annotations.as_ref()?.get(name).cloned();
-        let version = lease.metadata.resource_version.as_deref();
-        let version = version.and_then(|it| it.parse().ok()).unwrap_or(u64::MAX);
+        let renewed = lease.spec.as_ref().and_then(|it| it.renew_time.clone());
         let says_so = said(PAUSE_ANNOTATION).is_some();
+        // A person's edit keeps the time of the last renewal, and a restored Lease has an older one.
+        let is_older = lease.metadata.name.is_some() && renewed < self.paused_at;
+        let paused = says_so || self.paused && is_older;
         if says_so {
-            self.paused_at = version;
+            self.paused_at = renewed;
         }
-        let paused = says_so || self.paused && version < self.paused_at;
         match (self.paused, paused) {
             (false, true) => {
                 warn!(

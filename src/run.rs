@@ -94,7 +94,7 @@ impl Collector {
         let namespace = config.pool_namespace.as_deref();
         evidence.pools = KnownPools::new(namespace, std::iter::empty(), Vec::new());
         let evidence = Arc::new(Mutex::new(evidence));
-        let vitals = Vitals::new(clock, leadership, counters, evidence, gate.subscribe());
+        let vitals = Vitals::new(clock, leadership, counters, evidence, Arc::clone(&gate));
         Self {
             requests,
             watches: freshness.listen(watches, &history),

@@ -5,14 +5,14 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use ipgc_core::{known::Evidence, plan::Outlook, time::Moment};
+use ipgc_core::{known::Evidence, plan::Outlook};
 use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     clock::{Clock, wall},
-    collect::gate::Access,
+    collect::gate::Gate,
     leader::Leadership,
     lock::Shared,
     pulse::Pulse,
@@ -46,8 +46,8 @@ pub struct Vitals {
     pub counters: Arc<Counters>,
     /// The evidence, of which the number of pods is shown.
     pub(crate) evidence: Shared<Evidence>,
-    /// Why nothing is written at present, where the API server does not let us.
-    pub shut: watch::Receiver<Option<(Moment, Access)>>,
+    /// What the API server does not let us do.
+    gate: Arc<Gate>,
     /// How far the run has come.
     pub phase: watch::Sender<Phase>,
     /// The sign of life of the sweep.
@@ -75,7 +75,7 @@ impl Vitals {
         leadership: Leadership,
         counters: Arc<Counters>,
         evidence: Shared<Evidence>,
-        shut: watch::Receiver<Option<(Moment, Access)>>,
+        gate: Arc<Gate>,
     ) -> Self {
         let resources = ["pods", "nodes", "network-attachment-definitions"];
         Self {
@@ -84,7 +84,7 @@ impl Vitals {
             leadership,
             counters,
             evidence,
-            shut,
+            gate,
             phase: watch::Sender::new(Phase::New),
             pulse: Arc::default(),
             sweeps: watch::Sender::default(),
@@ -127,9 +127,8 @@ impl Vitals {
                 missing.push(format!("no complete list or no watch of {resource}"));
             }
         }
-        if self.shut.borrow().is_some() {
-            missing.push("the API server refuses something that we need: see the log".to_owned());
-        }
+        let refused = self.gate.refused_requests().into_iter();
+        missing.extend(refused.map(|what| format!("the API server does not allow us to {what}")));
         missing
     }
 
@@ -143,13 +142,14 @@ impl Vitals {
     /// which shows the same.
     pub fn report(&self) -> Option<Arc<SweepReport>> {
         let report = self.sweeps.borrow();
-        let is_there = report.ended_at.is_some() || report.pools > 0;
+        let is_there = report.ended_at.is_some() || report.pools + report.pools_unreadable > 0;
         (is_there && self.is_leader()).then(|| Arc::clone(&report))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use ipgc_core::{breaker::Limits, node::Nodes};
     use tokio::time::sleep;
 
@@ -158,12 +158,15 @@ mod tests {
     fn vitals() -> Vitals {
         let clock = Clock::start();
         let evidence = Evidence::new(Limits::default(), Nodes::default());
+        // Nobody asks it.
+        let server = kube::Config::new(http::Uri::from_static("http://localhost"));
+        let client = kube::Client::try_from(server).unwrap();
         let vitals = Vitals::new(
             clock,
             Leadership::always(clock),
             Arc::default(),
             Arc::new(evidence.into()),
-            watch::channel(None).1,
+            Arc::new(Gate::new(clock, Leadership::always(clock), client)),
         );
         vitals.phase.send_replace(Phase::Ready);
         vitals

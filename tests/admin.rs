@@ -126,7 +126,7 @@ async fn it_is_not_ready_while_writing_is_not_allowed() {
     server.on(Match::watch("pods")).once().fail(410);
     server.cut_watches("pods");
     let answer = wait_for(admin.address(), "/readyz", 503).await;
-    let refused = "the API server refuses something that we need: see the log\n";
+    let refused = "the API server does not allow us to list pools\n";
     assert_eq!(answer.body, refused);
     assert_eq!(ask(admin.address(), "GET", "/livez").await.code, 200);
 }

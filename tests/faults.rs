@@ -251,7 +251,6 @@ async fn a_refusal_shuts_the_gate_and_costs_no_retries(
     #[values("patch", "observe")] step: &str,
 ) {
     let bench = three().await;
-    let shut = bench.running.vitals.shut.clone();
     let matcher = match step {
         "patch" => Match::patch("ippools"),
         _ => Match::get("ippools"),
@@ -261,10 +260,10 @@ async fn a_refusal_shuts_the_gate_and_costs_no_retries(
         // An unknown account may not ask for rights either.
         strike(bench.on(Match::create("selfsubjectaccessreviews")), fault);
     }
-    assert!(shut.borrow().is_none());
+    assert!(!bench.is_shut());
     bench.end(PODS);
     seconds(600).await;
-    assert!(shut.borrow().is_some());
+    assert!(bench.is_shut());
     let hits = rule.hits();
     assert!((10..=40).contains(&hits), "{hits} tries in ten minutes");
     assert_eq!(bench.counted("retries_exhausted"), 0);
@@ -272,7 +271,7 @@ async fn a_refusal_shuts_the_gate_and_costs_no_retries(
     assert_eq!(bench.rows(POOL), ["1", "2", "3"]);
     rule.remove();
     seconds(40).await;
-    assert!(shut.borrow().is_none(), "{}", bench.requests());
+    assert!(!bench.is_shut(), "{}", bench.requests());
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
 }
 
@@ -330,7 +329,7 @@ async fn an_error_is_never_absence(#[case] fault: &str, #[values("get", "list")]
         assert!((2 * all..=8 * all).contains(&exhausted), "{exhausted}");
         assert_eq!(bench.events("Pod").len(), count, "each is told once");
     }
-    assert_eq!(bench.running.vitals.shut.borrow().is_none(), !refused);
+    assert_eq!(!bench.is_shut(), !refused);
 }
 
 /// A body that is no pool says nothing about its rows; the next read may.

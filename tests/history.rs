@@ -153,14 +153,19 @@ async fn a_leader_relies_on_its_lease_no_more_until_it_has_written_it_again() {
     assert!(bench.running.vitals.is_leader());
 }
 
-/// A person pauses, and the backup is from before. Whether lists and watches tell of the restoration at once, or late.
+/// A person pauses, and both backups are from before: the second is put back since the first was too old. Lists and watches
+/// tell of the first restoration at once, or late.
 #[rstest]
 #[tokio::test(start_paused = true)]
 async fn a_pause_that_was_undone_lasts_until_a_person_ends_it(#[values(0, 60)] late: u64) {
     let config = seldom().with(|it| it.lease_namespace = Some("ipgc-system".to_owned()));
     let bench = Bench::long_since(server(), config).await;
+    let too_old = bench.back_up();
+    write(&bench, 1_000);
+    seconds(10).await;
     let backup = bench.back_up();
     write(&bench, 1_000);
+    seconds(10).await;
     let annotate = |annotations: Value| {
         let found = bench.edit("leases", "ipgc-system", LEASE, |lease| {
             lease["metadata"]["annotations"] = annotations.clone();
@@ -171,7 +176,7 @@ async fn a_pause_that_was_undone_lasts_until_a_person_ends_it(#[values(0, 60)] l
     seconds(10).await;
     let tells = |it: &Request| [Verb::List, Verb::Watch].contains(&it.verb);
     let untold = bench.on(Match::any().filter(tells)).fail(503);
-    bench.restore(backup);
+    bench.restore(too_old);
     for second in 0..late + 60 {
         if second == late {
             untold.remove();
@@ -180,6 +185,11 @@ async fn a_pause_that_was_undone_lasts_until_a_person_ends_it(#[values(0, 60)] l
         assert!(!bench.running.vitals.is_leader(), "after {second} s");
     }
     assert_eq!(bench.counted("history_went_back"), 1);
+    bench.restore(backup);
+    for second in 0..60 {
+        seconds(1).await;
+        assert!(!bench.running.vitals.is_leader(), "after {second} s");
+    }
     let lease = bench.get("leases", "ipgc-system", LEASE).unwrap();
     let annotations = &lease["metadata"]["annotations"];
     assert!(annotations[PAUSE_ANNOTATION].is_string(), "{lease}");

@@ -90,7 +90,6 @@ async fn a_refusal_waits_until_it_is_mended(
     #[values(401, 403)] code: u16,
 ) {
     let bench = one().await;
-    let shut = bench.running.vitals.shut.clone();
     let matcher = requests(step);
     let rule = if code == 401 {
         // An unknown account may not ask for rights either.
@@ -104,14 +103,14 @@ async fn a_refusal_waits_until_it_is_mended(
     seconds(600).await;
     assert_eq!(bench.rows(POOL), Vec::<String>::new());
     assert_eq!(bench.reservations(), ["10.0.0.1"]);
-    assert!(shut.borrow().is_some());
+    assert!(bench.is_shut());
     let hits = rule.hits();
     assert!((10..=40).contains(&hits), "{hits} in ten minutes");
     assert_eq!(bench.counted("retries_exhausted"), 0);
     rule.remove();
     seconds(40).await;
     assert_eq!(bench.reservations(), Vec::<String>::new());
-    assert!(shut.borrow().is_none());
+    assert!(!bench.is_shut());
     assert_eq!(bench.told_as_freed(), ["10.0.0.1"]);
 }
 
@@ -119,35 +118,33 @@ async fn a_refusal_waits_until_it_is_mended(
 #[tokio::test(start_paused = true)]
 async fn a_refused_read_is_over_when_everything_can_be_read() {
     let bench = one().await;
-    let shut = bench.running.vitals.shut.clone();
     let rule = bench.deny(requests("find"));
     bench.end(["web-1"]);
     seconds(60).await;
-    assert!(shut.borrow().is_some());
+    assert!(bench.is_shut());
     bench.server.delete(ORIP, NS, "10.0.0.1").unwrap();
     rule.remove();
     seconds(1_300).await;
-    assert!(shut.borrow().is_none());
+    assert!(!bench.is_shut());
 }
 
 /// Somebody else did what was to be written, so no write passes: the API server is asked for the right.
 #[tokio::test(start_paused = true)]
 async fn a_refused_write_is_over_when_the_right_is_there() {
     let bench = one().await;
-    let shut = bench.running.vitals.shut.clone();
     let rule = bench.deny(Match::patch("ippools"));
     bench.end(["web-1"]);
     seconds(60).await;
-    assert!(shut.borrow().is_some());
+    assert!(bench.is_shut());
     bench.edit("ippools", NS, POOL, |pool| {
         pool["spec"]["allocations"] = json!({});
     });
     bench.server.delete(ORIP, NS, "10.0.0.1").unwrap();
     seconds(1_300).await;
-    assert!(shut.borrow().is_some());
+    assert!(bench.is_shut());
     rule.remove();
     seconds(700).await;
-    assert!(shut.borrow().is_none());
+    assert!(!bench.is_shut());
 }
 
 /// A claim whose connection broke is done by the server much later, when its pod lives again.

@@ -390,7 +390,7 @@ impl Subject<'_> {
         let lag = self.policy.cooldown;
         // Its kubelet may need long from there until the pod is deleted.
         let ended = end.terminal_since.unwrap_or(end.at);
-        let is_of_boot = |node: &str| self.facts.nodes.booted_soon_after(node, ended, lag);
+        let is_of_boot = |node: &str| self.facts.nodes.booted_about(node, ended);
         let is_new =
             end.is_new_sandbox(self.row) && !before.iter().any(|former| former.bore(self.row, lag));
         is_new || end.last.node.as_deref().is_some_and(is_of_boot)

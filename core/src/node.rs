@@ -171,7 +171,7 @@ struct Suspect {
     /// The longest time since then for which its kubelet was at work without a break, or for which
     /// there was no such node.
     longest: Duration,
-    /// For how long there was no such node, until it came.
+    /// For how long there was no such node since then, until it came.
     absent: Duration,
     /// As much of it as more than silence of the watch of nodes tells: that watch may be dead.
     confirmed: Duration,
@@ -212,6 +212,16 @@ impl Node {
         }
     }
 
+    /// One of a name that is not known: there was none since the gap. The machine of a Node that was deleted may run on,
+    /// and be registered again.
+    fn gone(gap: Option<Moment>, now: Moment) -> Self {
+        let mut node = Self::new(None, gap.unwrap_or(now));
+        if let Some(gap) = gap {
+            node.suspect_since(gap);
+        }
+        node
+    }
+
     /// Takes in the boot that its state tells, if it tells one. A watch that is late may tell the boot before.
     fn take_boot(&mut self, now: Moment) {
         let Some(state) = &self.state else { return };
@@ -223,11 +233,11 @@ impl Node {
             return;
         }
         let known = self.boot.replace((told.clone(), state.version.clone()));
+        self.booted = known.is_some().then_some(now);
         if known.as_ref().is_some_and(|(known, _)| known.id == told.id) {
-            // The kubelet reads the names of its machine anew.
+            // Its kubelet reads other names of the machine; or it is another container on the same one.
             return;
         }
-        self.booted = known.is_some().then_some(now);
         let after = self.still_booted.take();
         // Two machines of which a name is missing are not known to be one, nor to be two.
         let has_names = |boot: &Boot| !boot.machine.0.is_empty() && !boot.machine.1.is_empty();
@@ -253,6 +263,9 @@ impl Node {
     fn apply(&mut self, state: NodeState, now: Moment) {
         if self.state.is_none() {
             self.confirm(now);
+            if let Some(suspect) = &mut self.suspect {
+                suspect.absent = now.since(self.since.max(suspect.since));
+            }
             self.since = now;
         }
         if !state.ready {
@@ -383,19 +396,6 @@ impl Node {
             absent: Duration::ZERO,
             confirmed: Duration::ZERO,
             confirmed_at: since,
-        });
-    }
-
-    /// It was not there since the gap, and is now: the machine of a Node that was deleted may run on, and be registered
-    /// again.
-    fn came(&mut self, gap: Moment, now: Moment) {
-        let absent = now.since(gap);
-        self.suspect = Some(Suspect {
-            since: gap,
-            longest: absent,
-            absent,
-            confirmed: absent,
-            confirmed_at: now,
         });
     }
 

@@ -35,9 +35,9 @@ fn a_node_that_is_gone_is_not_forgotten_while_it_blocks() {
     nodes.remove("a", at(100));
     nodes.gap(at(150));
     nodes.suspect(["a"], at(150));
-    nodes.forget(secs(W), at(100 + W));
+    nodes.forget(secs(W), secs(W), at(100 + W));
     assert_eq!(blockers(&nodes, 100 + W), until(150 + W));
-    nodes.forget(secs(W), at(150 + W));
+    nodes.forget(secs(W), secs(W), at(150 + W));
     assert!(nodes.get("a").is_none());
 }
 
@@ -75,24 +75,53 @@ fn before_the_nodes_are_known_everything_blocks() {
     assert_eq!(blockers(&nodes, 10_000), None);
 }
 
+/// How much is known of the node before it comes.
+#[derive(Clone, Copy, Debug)]
+enum Before {
+    Nothing,
+    ItsEnd,
+    APodsEnd,
+}
+
 /// Its Node may have been deleted before the gap while the machine ran on, and be registered again.
 #[rstest]
-#[case::within_w(W - 1, by(&["new"]))]
-#[case::after_w(W, None)]
+#[case::within_w(W - 1, true)]
+#[case::after_w(W, false)]
 fn a_node_that_came_after_the_gap_blocks_if_it_was_not_absent_for_w(
     #[case] came: u64,
-    #[case] blocks: Option<Wait>,
-    #[values(false, true)] was_known: bool,
+    #[case] blocks: bool,
+    #[values(Before::Nothing, Before::ItsEnd, Before::APodsEnd)] before: Before,
 ) {
-    let mut nodes = suspected(&[], 0);
-    if was_known {
-        nodes = nodes_with(&[("new", node_state())]);
-        nodes.gap(at(0));
-        nodes.remove("new", at(0));
-        nodes.suspect([], at(0));
+    let known = [("new", node_state())];
+    let mut nodes = nodes_with(if matches!(before, Before::ItsEnd) {
+        &known
+    } else {
+        &[]
+    });
+    nodes.remove("new", at(0));
+    nodes.gap(at(10));
+    nodes.suspect([], at(10));
+    if matches!(before, Before::APodsEnd) {
+        nodes.note_outlasting("new", at(11));
     }
-    nodes.apply("new", not_ready(), at(came));
-    assert_eq!(blockers(&nodes, W + 10), blocks);
+    nodes.apply("new", not_ready(), at(10 + came));
+    let now = at(10 + W + 10);
+    let held = blocks.then(|| waits_for(&["new"]));
+    assert_eq!(nodes.blockers(None, secs(W), now), held);
+    // Nor does it hold rows of three interfaces.
+    assert_eq!(nodes.suspects(None, secs(W), now), held);
+}
+
+#[test]
+fn a_node_that_is_gone_is_forgotten_though_each_gap_makes_it_a_suspect() {
+    let mut nodes = nodes_with(&[("a", node_state())]);
+    nodes.remove("a", at(0));
+    for gap in [10_000, 20_000] {
+        nodes.gap(at(gap));
+        nodes.suspect([], at(gap));
+    }
+    nodes.forget(secs(15_000), secs(W), at(20_000 + W));
+    assert!(nodes.get("a").is_none());
 }
 
 #[test]
@@ -329,7 +358,7 @@ fn happen(nodes: &mut Nodes, what: u8, now: u64) {
         4 => nodes.gap(at(now)),
         5 => nodes.suspect(["a", "b"], at(now)),
         6 => nodes.retain(|listed| listed != name, at(now)),
-        7 => nodes.forget(secs(W), at(now)),
+        7 => nodes.forget(secs(W), secs(W), at(now)),
         8 => nodes.note_lease(name, None, at(now), at(now)),
         _ => nodes.note_lease(name, Some(&now.to_string()), at(now), at(now)),
     }

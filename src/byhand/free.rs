@@ -96,13 +96,17 @@ impl Writer {
             if released.left.is_empty() {
                 return Ok(deleted);
             }
+            let is_claimed = |(_, left): &_| matches!(left, Left::Claimed(_));
+            let waits = released.left.iter().any(is_claimed) && !stop.is_cancelled();
             let why = released.left.into_iter().find_map(|(_, left)| match left {
                 Left::Claimed(_) => None,
                 Left::Failed(reason, _) | Left::Kept(reason, _) => Some(reason),
                 Left::Postponed(_) if stop.is_cancelled() => Some("it was interrupted".to_owned()),
                 Left::Postponed(_) => Some("the server allows no writes".to_owned()),
             });
-            if let Some(why) = why {
+            if let Some(why) = why
+                && !waits
+            {
                 return Err(NotDone::Kept(why));
             }
             let wait = sleep(context.clock.until(released.until));

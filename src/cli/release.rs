@@ -125,9 +125,7 @@ impl Args {
         for (it, said, released) in join_all(released).await {
             match released {
                 Ok(0) if matches!(it.subject, Subject::Reservation(_)) => {
-                    let reason =
-                        "it is there since its pod or a row needs it, or somebody else removed it";
-                    tally.add(it, Err(NotDone::Kept(reason.to_owned())));
+                    tally.add(it, Err(NotDone::Gone));
                 }
                 Err(reason) if matches!(it.subject, Subject::Row(_)) => {
                     tally.left += 1;

@@ -4,11 +4,11 @@
 //! The server answers 403 for a missing right and for admission. Only an access review tells which: a missing right
 //! shuts the gate, and a refusal of one object makes that object alone back off.
 
-use std::{sync::Mutex, time::Duration};
+use std::{collections::BTreeSet, fmt::Display, sync::Mutex, time::Duration};
 
 use ipgc_core::{patch::Answer, refusal::BackOffs, time::Moment};
 use kube::Client;
-use tokio::{sync::watch, time::timeout};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info};
 
@@ -30,8 +30,6 @@ const STAND_BY: Duration = Duration::from_mins(1);
 pub struct Gate {
     clock: Clock,
     leadership: Leadership,
-    /// Until when, if it is shut, and what was refused.
-    shut: watch::Sender<Option<(Moment, Access)>>,
     /// Asks for rights.
     client: Client,
     refusals: Mutex<Refusals>,
@@ -43,15 +41,16 @@ struct Refusals {
     of_objects: BackOffs<Right>,
     /// The right that a write lacked at last.
     lacking: Option<Right>,
+    /// Until when the gate is shut, if it is, and what was refused.
+    shut: Option<(Moment, Access)>,
+    /// Lists beside the turns that are refused. They shut nothing, and each is told until it passes.
+    lists: BTreeSet<&'static str>,
 }
 
-/// The request that was refused; of several that are, the last of these counts. A read does not tell whether writing is
-/// allowed again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// The request that was refused. A read does not tell whether writing is allowed again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     Read,
-    /// A list beside the turns. It shuts nothing, and no write tells that it is allowed again.
-    Aside,
     Write,
 }
 
@@ -66,15 +65,19 @@ impl Gate {
         Self {
             clock,
             leadership,
-            shut: watch::Sender::default(),
             client,
             refusals: Mutex::default(),
         }
     }
 
-    /// Shut from a refusal to the next success.
-    pub fn subscribe(&self) -> watch::Receiver<Option<(Moment, Access)>> {
-        self.shut.subscribe()
+    /// The requests that the API server does not allow, as far as is known: of each what it is for.
+    pub fn refused_requests(&self) -> Vec<&'static str> {
+        let refusals = lock(&self.refusals);
+        let writes = refusals.shut.map(|_| "write");
+        writes
+            .into_iter()
+            .chain(refusals.lists.iter().copied())
+            .collect()
     }
 
     /// Whether this copy is the one that writes.
@@ -95,7 +98,7 @@ impl Gate {
 
     /// How long to wait before the next write; zero when the gate is open, or due for a try.
     pub fn wait(&self) -> Duration {
-        let shut = *self.shut.borrow();
+        let shut = lock(&self.refusals).shut;
         shut.map_or(Duration::ZERO, |(until, _)| self.clock.until(until))
     }
 
@@ -105,31 +108,34 @@ impl Gate {
     }
 
     /// The server said that we may not do this.
-    pub fn refused(&self, by: Access, what: &str, reason: &impl std::fmt::Display) {
-        let (wait, effect) = match by {
-            Access::Aside => (Duration::ZERO, "what depends on it waits"),
-            _ => (SHUT, "nothing is written until that is mended"),
-        };
-        let until = self.clock.now() + wait;
-        let mut is_news = false;
-        self.shut.send_modify(|shut| {
-            is_news = shut.is_none_or(|(_, before)| before < by);
-            let (then, before) = shut.unwrap_or((until, by));
-            *shut = Some((until.max(then), before.max(by)));
-        });
-        if is_news {
-            error!(%reason, "not allowed to {what}; {effect}");
+    pub fn refused(&self, by: Access, what: &str, reason: &impl Display) {
+        let until = self.clock.now() + SHUT;
+        let before = lock(&self.refusals).shut;
+        // A refused write is not allowed again because something can be read.
+        let written = before.filter(|(_, before)| *before == Access::Write);
+        lock(&self.refusals).shut = Some((until, written.map_or(by, |(_, before)| before)));
+        if before.is_none() {
+            error!(%reason, "not allowed to {what}; nothing is written until that is mended");
         }
     }
 
-    /// A list beside the turns failed.
-    pub fn failed_aside(&self, what: &str, error: &CallError) {
-        if error.answer() == Answer::Forbidden {
-            self.refused(Access::Aside, what, error);
+    /// A list beside the turns passed or failed.
+    pub fn listed<T>(&self, what: &'static str, read: &Result<T, CallError>) {
+        let refused = read.as_ref().err();
+        if refused.is_some_and(|error| error.answer() != Answer::Forbidden) {
+            return;
+        }
+        let lists = &mut lock(&self.refusals).lists;
+        match refused {
+            Some(reason) if lists.insert(what) => {
+                error!(%reason, "not allowed to {what}; rows that depend on it wait");
+            }
+            None if lists.remove(what) => info!("allowed to {what} again"),
+            _ => {}
         }
     }
 
-    /// A write went through for which this right is needed. If another right was lacking, that stays told.
+    /// A write went through for which this right is needed. If another right was lacking, the gate stays shut.
     pub fn passed(&self, right: &Right) {
         let is_lacking = {
             let refusals = &mut *lock(&self.refusals);
@@ -137,15 +143,13 @@ impl Gate {
             refusals.lacking.take_if(|it| is_same(it, right));
             refusals.lacking.is_some()
         };
-        let is_aside = matches!(*self.shut.borrow(), Some((_, Access::Aside)));
-        if !is_lacking && !is_aside {
+        if !is_lacking {
             self.open();
         }
     }
 
     fn open(&self) {
-        // Thousands of writes that pass wake nobody.
-        if self.shut.send_if_modified(|shut| shut.take().is_some()) {
+        if lock(&self.refusals).shut.take().is_some() {
             info!("writing is allowed again");
         }
     }
@@ -153,7 +157,7 @@ impl Gate {
     /// A sweep read all pools. If nothing was refused for a minute, the gate opens; after a refused write only if the right
     /// is there by now. Another copy may lead, or nothing may be left to write.
     pub async fn note_read(&self) {
-        let Some((until, by)) = *self.shut.borrow() else {
+        let Some((until, by)) = lock(&self.refusals).shut else {
             return;
         };
         if self.clock.now().since(until) < SHUT {
@@ -164,7 +168,7 @@ impl Gate {
             Some(right) => access::is_granted(&self.client, &right)
                 .await
                 .unwrap_or(false),
-            None => by != Access::Write,
+            None => by == Access::Read,
         };
         if is_over {
             lock(&self.refusals).lacking = None;
@@ -183,10 +187,14 @@ impl Gate {
                     debug!(%right, %error, "not known whether a right is there");
                     false
                 });
-                let lacking = &mut lock(&self.refusals).lacking;
-                if !is_granted {
-                    *lacking = Some(right.clone());
-                } else if lacking.take_if(|it| is_same(it, right)).is_some() {
+                let is_back = {
+                    let lacking = &mut lock(&self.refusals).lacking;
+                    if !is_granted {
+                        *lacking = Some(right.clone());
+                    }
+                    is_granted && lacking.take_if(|it| is_same(it, right)).is_some()
+                };
+                if is_back {
                     self.open();
                 }
                 is_granted

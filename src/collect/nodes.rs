@@ -30,6 +30,7 @@ use crate::{backoff::Backoff, calls::CallError, config::NODE_LEASES, watch::Lean
 const READ_EVERY: Duration = Duration::from_secs(10);
 /// How long a node that is gone is remembered, or longer where a wait is.
 const KEEP_GONE: Duration = Duration::from_hours(48);
+const LIST_NODES: &str = "list nodes";
 
 impl Context {
     /// Keeps the knowledge of nodes for ever.
@@ -49,13 +50,14 @@ impl Context {
             list_again.take_if(|moment| *moment <= self.clock.now());
             // Once the watch has told which nodes there are, a name that it has not told is news.
             if list_again.is_none() && self.evidence().nodes.is_complete_after_gap() {
-                match self.list_suspects().await {
+                let suspects = self.list_suspects().await;
+                self.gate.listed(LIST_NODES, &suspects);
+                match suspects {
                     Ok(until) => {
                         listen_until = until.unwrap_or(listen_until);
                         backoff.reset();
                     }
                     Err(error) => {
-                        self.gate.failed_aside("list nodes", &error);
                         let wait = backoff.next_wait();
                         warn!(%error, ?wait, "nodes cannot be listed, rows that nobody saw wait");
                         list_again = Some(self.clock.now() + wait);
@@ -72,13 +74,16 @@ impl Context {
             let read_every = if is_awaited || until > now {
                 Some(quick)
             } else {
-                (listen_until > now || outlasting()).then_some(READ_EVERY)
+                // A list that is refused is tried until it is allowed, so that this is told.
+                let is_refused = !self.gate.refused_requests().is_empty();
+                (listen_until > now || is_refused || outlasting()).then_some(READ_EVERY)
             };
             let is_due = |every| read_at.is_none_or(|read| now.since(read) >= every);
             if read_every.is_some_and(is_due) {
                 read_at = Some(now);
-                if let Err(error) = self.read_leases().await {
-                    self.gate.failed_aside("list Leases of nodes", &error);
+                let read = self.read_leases().await;
+                self.gate.listed("list Leases of nodes", &read);
+                if let Err(error) = read {
                     warn!(%error, "Leases cannot be read, rows that depend on them wait");
                 }
             }
@@ -89,8 +94,9 @@ impl Context {
             if read_every.is_some() && confirmed_at.is_none_or(|at| now.since(at) >= confirm_every)
             {
                 confirmed_at = Some(now);
-                if let Err(error) = self.confirm_boots().await {
-                    self.gate.failed_aside("list nodes", &error);
+                let confirmed = self.confirm_boots().await;
+                self.gate.listed(LIST_NODES, &confirmed);
+                if let Err(error) = confirmed {
                     warn!(%error, "nodes cannot be listed, whether they still run on the boot that is known");
                 }
             }
@@ -119,7 +125,7 @@ impl Context {
         let grace = evidence.pods.longest_grace();
         let wait = self.config.policy.longest_wait(grace);
         let keep = KEEP_GONE.max(wait.saturating_mul(2));
-        evidence.nodes.forget(keep, now);
+        evidence.nodes.forget(keep, wait, now);
     }
 
     /// Lists all nodes after the gap, by a quorum LIST: each of them blocks. Returns until when their Leases are

@@ -393,7 +393,7 @@ async fn a_reservation_whose_pod_comes_back_in_time_is_given_back() {
     claim.before(|server| async move {
         server.put(reporting("web-0", 9).running());
     });
-    assert_kept(&free(&server, &it).await, "its pod is back");
+    assert_kept(&free(&server, &it).await, "its pod or a row may need it");
     let kept = server.get(ORIP, NS, "10.0.0.9").unwrap();
     assert_eq!(kept["spec"]["podref"], "default/web-0");
 }
@@ -407,7 +407,7 @@ async fn so_is_that_of_a_row_that_was_freed() {
     claim.before(|server| async move {
         server.put(reporting("web-0", 9).running());
     });
-    assert_kept(&free(&server, &it).await, "its pod is back");
+    assert_kept(&free(&server, &it).await, "its pod or a row may need it");
     assert!(rows(&server, POOL).is_empty());
     assert_eq!(reservations(&server).len(), 1);
 }
@@ -451,7 +451,7 @@ async fn a_reservation_alone_stays_while_a_pool_cannot_be_read() {
         pool["spec"] = json!("?");
     });
     let released = writer.release(&it.pool, reservation).await;
-    assert_kept(&released, "a row may have its address");
+    assert_kept(&released, "its pod or a row may need it");
     let kept = server.get(ORIP, NS, "10.0.0.9");
     assert_eq!(kept.unwrap()["spec"]["podref"], "default/alone");
 }

@@ -254,6 +254,12 @@ impl Bench {
         found.expect("no such counter").1
     }
 
+    /// Whether nothing is written, since the API server does not allow it.
+    pub fn is_shut(&self) -> bool {
+        let not_ready = self.running.vitals.not_ready();
+        not_ready.iter().any(|it| it.ends_with("to write"))
+    }
+
     /// Addresses in the success events on pods.
     pub fn told_as_freed(&self) -> Vec<String> {
         let events = self.events("Pod");

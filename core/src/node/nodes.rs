@@ -52,12 +52,7 @@ impl Nodes {
         self.memo.drop_answers();
         match self.by_name.entry(name.into()) {
             Entry::Occupied(known) => known.into_mut().apply(state, now),
-            Entry::Vacant(new) => {
-                let node = new.insert(Node::new(Some(state), now));
-                if let Some(gap) = self.last_gap {
-                    node.came(gap, now);
-                }
-            }
+            Entry::Vacant(new) => new.insert(Node::gone(self.last_gap, now)).apply(state, now),
         }
     }
 
@@ -101,12 +96,11 @@ impl Nodes {
         self.by_name.get(name)?.rebooted_after(moment)
     }
 
-    /// Whether another boot of the node was told within `lag` after `end`. The machine may have been booted before it, and
-    /// the watch of nodes be late.
-    pub fn booted_soon_after(&self, name: &str, end: Moment, lag: Duration) -> bool {
-        let booted = self.by_name.get(name).and_then(|node| node.booted);
-        booted.is_some_and(|booted| end <= booted && booted <= end + lag)
-            && self.rebooted_after(name, end).is_none()
+    /// Whether another boot of the node was told after `end`, and the machine may have been booted before it: its kubelet
+    /// tells it late.
+    pub fn booted_about(&self, name: &str, end: Moment) -> bool {
+        let is_later = self.booted(name).is_some_and(|booted| end <= booted);
+        is_later && self.rebooted_after(name, end).is_none()
     }
 
     /// When another boot of the node was told last.
@@ -117,9 +111,11 @@ impl Nodes {
     /// A pod with a ResourceClaim ended on the node, and its sandbox may outlast W.
     pub fn note_outlasting(&mut self, name: &str, now: Moment) {
         // Until all names are known, it exists, whether or not the watch has told of it.
-        let state = self.complete_since.is_none().then(NodeState::default);
-        let unknown = || Node::new(state, now);
-        let node = self.by_name.entry(name.into()).or_insert_with(unknown);
+        let unknown = match self.complete_since {
+            None => Node::new(Some(NodeState::default()), now),
+            Some(_) => Node::gone(self.last_gap, now),
+        };
+        let node = self.by_name.entry(name.into()).or_insert(unknown);
         node.outlasting = Some(now);
     }
 
@@ -323,13 +319,12 @@ impl Nodes {
         self.by_name.keys().map(AsRef::as_ref)
     }
 
-    /// Forgets nodes that have been gone for `keep`, the longest wait of all, and that do not block
-    /// any such wait.
-    pub fn forget(&mut self, keep: Duration, now: Moment) {
+    /// Forgets nodes that have been gone for `keep`, and that do not block any row for `wait`, the longest of all.
+    pub fn forget(&mut self, keep: Duration, wait: Duration, now: Moment) {
         self.memo.drop_answers();
         self.by_name.retain(|_, node| {
             let recent = now.since(node.since) < keep;
-            node.state.is_some() || recent || node.blocks(keep, false, now).is_some()
+            node.state.is_some() || recent || node.blocks(wait, false, now).is_some()
         });
     }
 

@@ -314,10 +314,7 @@ impl<'r> Proven<'r> {
 impl<'r> Marked<'r> {
     /// The pod is back, or a row has the address: whoever accepted the reservation keeps it. `None` when it is gone.
     pub(super) async fn give_back(self, context: &Context) -> Option<(Deletion<'r>, Left)> {
-        let kept = Left::Kept(
-            "its pod is back, or a row may have its address".to_owned(),
-            None,
-        );
+        let kept = Left::Kept("its pod or a row may need it".to_owned(), None);
         if !self.is_claimed() {
             return Some((self.deletion, kept));
         }
@@ -327,7 +324,7 @@ impl<'r> Marked<'r> {
         match given_back.await {
             Ok(_) => {
                 let podref = &deletion.wanted.row.podref;
-                debug!(namespace, reservation = name, %podref, "reservation kept: its pod is back, or a row may have its address");
+                debug!(namespace, reservation = name, %podref, "reservation kept: its pod or a row may need it");
                 Some((deletion, kept))
             }
             Err(error) if is_absent(&error, name) => None,

@@ -115,19 +115,18 @@ impl Context {
         let mut read = SweepRead::new(self, namespace, slices);
         let reservations = read.at_reservations().await;
         let unread = |error: CallError| format!("pools cannot be read: {error}");
-        if let Err(error) = read.at_pools().await {
-            gate.failed_aside("list pools", &error);
-            return Err(unread(error));
-        }
+        let pools = read.at_pools().await;
+        gate.listed("list pools", &pools);
+        pools.map_err(unread)?;
         {
             let evidence = &mut *self.evidence();
             evidence.networks = read.networks();
             evidence.pools = KnownPools::new(namespace, read.pools(), listed);
         }
         read.again().await.map_err(unread)?;
-        match &reservations {
-            Ok(()) => gate.note_read().await,
-            Err(error) => gate.failed_aside("list reservations", error),
+        gate.listed("list reservations", &reservations);
+        if reservations.is_ok() {
+            gate.note_read().await;
         }
         let overlaps = read.overlaps();
         read.usage();
@@ -161,14 +160,16 @@ impl Context {
     /// Whether the breaker is open by what the sweep found.
     fn assess_breaker(&self, report: &SweepReport, begun: Moment) -> bool {
         let wall = wall();
-        let count = (report.suspect, report.rows);
+        // Where reservations were not listed, there may be some.
+        let others = report.pools_unreadable + report.orphans.unwrap_or(1);
+        let count = (report.suspect, others, report.rows);
         let (changed, open_since) = {
             let evidence = &mut *self.evidence();
             let limits = &evidence.limits;
             let changed = evidence.breaker.assess(limits, count, begun, wall);
             (changed, evidence.breaker.open_since())
         };
-        let (suspect, rows) = count;
+        let (suspect, _, rows) = count;
         if changed && open_since.is_some() {
             warn!(
                 suspect,
