@@ -184,7 +184,11 @@ async fn an_error_is_no_absence() {
 #[tokio::test(start_paused = true)]
 async fn a_claim_with_a_time_that_cannot_be_told_holds_up_no_other() {
     let server = two_claims();
-    let odd = |claim: &mut Value| claim["metadata"]["managedFields"] = far_fields();
+    let deep = (0..200).fold(json!({}), |it, _| json!({ "deep": it }));
+    let odd = |claim: &mut Value| {
+        claim["metadata"]["managedFields"] = far_fields();
+        claim["status"]["allocation"] = deep.clone();
+    };
     assert!(server.edit("resourceclaims", "apps", "claim-2", odd));
     let _beat = live_node(&server, "node-1");
     let bench = bench(server).await;

@@ -98,7 +98,7 @@ async fn with_all_rights_nothing_is_refused() {
 
 /// Rows go on going, and none that goes passes for a right that was mended.
 #[rstest]
-#[case::marks(Match::patch(ORIP), "write", "writing is allowed again")]
+#[case::marks(Match::patch(ORIP), "release reservations", "writing is allowed again")]
 #[case::sweeps(Match::list("ippools"), "list pools", "allowed to list pools again")]
 #[tokio::test(start_paused = true)]
 async fn a_right_that_rows_do_not_need_is_missing_until_it_is_back(

@@ -57,12 +57,12 @@ pub enum Open {
 }
 
 impl Breaker {
-    /// The sweep that began at `begun` found `suspect` of `total` rows stale with an end that was not watched, and `others`
-    /// that may be: reservations, and pools that cannot be read. Returns whether the breaker opened or closed.
+    /// The sweep that began at `begun` found `suspect` of `total` rows stale with an end that was not watched. Returns
+    /// whether the breaker opened or closed.
     pub fn assess(
         &mut self,
         limits: &Limits,
-        (suspect, others, total): (usize, usize, usize),
+        (suspect, total): (usize, usize),
         begun: Moment,
         wall: Timestamp,
     ) -> bool {
@@ -77,8 +77,8 @@ impl Breaker {
             self.found = begun;
         }
         // The rows that it holds may be few by now, since a person acknowledged or exempted others.
-        let is_held = suspect + others > 0 && begun < self.found + limits.hold;
-        let is_open = too_many || (is_held && self.open_since.is_some());
+        let is_held = self.open_since.is_some() && begun < self.found + limits.hold;
+        let is_open = too_many || is_held;
         let changes = is_open != self.open_since.is_some();
         if changes {
             self.open_since = is_open.then_some(wall);

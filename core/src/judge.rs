@@ -134,7 +134,7 @@ pub enum Unknown {
     Unreadable(Unreadable),
     #[error("--keep-podref matches its owner")]
     KeptOwner, // Rule 1
-    #[error("an annotation of its pool exempts it")]
+    #[error("ipgc.dev/hold or ipgc.dev/keep of its pool exempts it")]
     Exempt, // Rule 1
     #[error("nobody knows whether a pod uses it: {0}")]
     NoProof(Box<str>),

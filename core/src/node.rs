@@ -171,7 +171,7 @@ struct Suspect {
     /// The longest time since then for which its kubelet was at work without a break, or for which
     /// there was no such node.
     longest: Duration,
-    /// For how long there was no such node since then, until it came.
+    /// The longest time since then for which there was no such node until it came.
     absent: Duration,
     /// As much of it as more than silence of the watch of nodes tells: that watch may be dead.
     confirmed: Duration,
@@ -212,10 +212,10 @@ impl Node {
         }
     }
 
-    /// One of a name that is not known: there was none since the gap. The machine of a Node that was deleted may run on,
-    /// and be registered again.
-    fn gone(gap: Option<Moment>, now: Moment) -> Self {
-        let mut node = Self::new(None, gap.unwrap_or(now));
+    /// One of a name that is not known: it is gone `since` then. The machine of a Node that was deleted may run on, and be
+    /// registered again.
+    fn gone(gap: Option<Moment>, since: Moment) -> Self {
+        let mut node = Self::new(None, since);
         if let Some(gap) = gap {
             node.suspect_since(gap);
         }
@@ -264,7 +264,8 @@ impl Node {
         if self.state.is_none() {
             self.confirm(now);
             if let Some(suspect) = &mut self.suspect {
-                suspect.absent = now.since(self.since.max(suspect.since));
+                let absent = now.since(self.since.max(suspect.since));
+                suspect.absent = suspect.absent.max(absent);
             }
             self.since = now;
         }

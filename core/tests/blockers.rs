@@ -102,7 +102,7 @@ fn a_node_that_came_after_the_gap_blocks_if_it_was_not_absent_for_w(
     nodes.gap(at(10));
     nodes.suspect([], at(10));
     if matches!(before, Before::APodsEnd) {
-        nodes.note_outlasting("new", at(11));
+        nodes.note_outlasting("new", at(10));
     }
     nodes.apply("new", not_ready(), at(10 + came));
     let now = at(10 + W + 10);
@@ -110,6 +110,28 @@ fn a_node_that_came_after_the_gap_blocks_if_it_was_not_absent_for_w(
     assert_eq!(nodes.blockers(None, secs(W), now), held);
     // Nor does it hold rows of three interfaces.
     assert_eq!(nodes.suspects(None, secs(W), now), held);
+}
+
+#[test]
+fn that_it_was_absent_only_a_list_or_an_event_shows() {
+    let mut nodes = nodes_with(&[]);
+    nodes.gap(at(10));
+    nodes.suspect([], at(200));
+    let mut other = nodes.clone();
+    nodes.apply("new", not_ready(), at(200 + W - 1));
+    assert_eq!(blockers(&nodes, 300 + W), by(&["new"]));
+    other.note_read("new", Some(not_ready()), at(300 + W));
+    assert_eq!(blockers(&other, 300 + W), by(&["new"]));
+}
+
+#[test]
+fn that_it_was_absent_for_w_counts_until_the_next_gap() {
+    let mut nodes = suspected(&[], 0);
+    for (gone, came) in [(0, W), (W + 5, W + 10)] {
+        nodes.remove("new", at(gone));
+        nodes.apply("new", not_ready(), at(came));
+    }
+    assert_eq!(nodes.suspects(None, secs(W), at(W + 20)), None);
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn clock(now: u64) -> (Moment, Timestamp) {
 
 fn assessed(suspect: usize, total: usize, begun: u64) -> Breaker {
     let mut breaker = Breaker::default();
-    breaker.assess(&Limits::default(), (suspect, 0, total), at(begun), noon());
+    breaker.assess(&Limits::default(), (suspect, total), at(begun), noon());
     breaker
 }
 
@@ -55,31 +55,28 @@ fn it_opens_when_they_are_both_many_and_most(
 #[case::no_minimum(Limits { min: 0, ..Limits::default() }, 501, true)]
 fn its_limits_are_flags(#[case] limits: Limits, #[case] suspect: usize, #[case] opens: bool) {
     let mut breaker = Breaker::default();
-    let change = breaker.assess(&limits, (suspect, 0, 1_000), at(0), noon());
+    let change = breaker.assess(&limits, (suspect, 1_000), at(0), noon());
     assert_eq!(change, opens);
 }
 
 #[test]
 fn a_sweep_tells_what_changed() {
     let mut breaker = Breaker::default();
-    let mut assess = |suspect, others, second| {
+    let mut assess = |suspect, second| {
         let (begun, wall) = clock(second);
-        let count = (suspect, others, 100);
-        let change = breaker.assess(&Limits::default(), count, begun, wall);
+        let change = breaker.assess(&Limits::default(), (suspect, 100), begun, wall);
         (change, breaker.open_since())
     };
-    let found = |second| Some(noon() + secs(second));
-    assert_eq!(assess(10, 0, 0), (false, None));
-    assert_eq!(assess(90, 0, 300), (true, found(300)));
+    let found = Some(noon() + secs(300));
+    assert_eq!(assess(10, 0), (false, None));
+    assert_eq!(assess(90, 300), (true, found));
     // It stays the same finding.
-    assert_eq!(assess(95, 0, 600), (false, found(300)));
-    // For as long as rows or reservations of it wait.
-    assert_eq!(assess(10, 0, 900), (false, found(300)));
-    assert_eq!(assess(0, 1, 600 + 1_799), (false, found(300)));
-    assert_eq!(assess(10, 1, 600 + 1_800), (true, None));
-    assert_eq!(assess(10, 0, 2_700), (false, None));
-    assert_eq!(assess(90, 0, 3_000), (true, found(3_000)));
-    assert_eq!(assess(0, 0, 3_300), (true, None));
+    assert_eq!(assess(95, 600), (false, found));
+    // For as long as its rows wait, whether or not they are exempt by now.
+    assert_eq!(assess(10, 900), (false, found));
+    assert_eq!(assess(0, 600 + 1_799), (false, found));
+    assert_eq!(assess(10, 600 + 1_800), (true, None));
+    assert_eq!(assess(10, 2_700), (false, None));
 }
 
 #[test]

@@ -280,6 +280,14 @@ fn its_node_is_not_made_up() {
     nodes.note_outlasting("node-9", at(10));
     let standing = nodes.standing("node-9", at(10), at(20));
     assert_eq!(standing, Standing::Gone(at(10)));
+    // However long the last gap is over, this is not forgotten.
+    let (hour, mut nodes) = (3_600, no_nodes());
+    nodes.gap(at(0));
+    nodes.suspect([], at(0));
+    nodes.note_outlasting("node-9", at(50 * hour));
+    nodes.forget(secs(48 * hour), secs(W), at(50 * hour + 1));
+    nodes.apply("node-9", booted("m", "a", "1"), at(50 * hour + 2));
+    assert!(nodes.has_outlasting("node-9"));
     // Before the first list of nodes it may be there, and is then.
     let mut nodes = Nodes::default();
     nodes.note_outlasting("node-9", at(10));

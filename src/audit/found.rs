@@ -73,10 +73,10 @@ impl Assessor<'_> {
                 ""
             };
             finding.detail = format!("a reservation without a row; {}{and}", finding.detail);
-            if let Some(address) = it.address.filter(|_| it.names_no_pod()) {
-                finding.detail += "; once nobody answers on it, free it by hand";
-                finding.command = Some(words::force(address));
-            }
+        }
+        if let Some(address) = it.address.filter(|_| is_for_a_person(it)) {
+            finding.detail += "; once nobody answers on it, free it by hand";
+            finding.command = Some(words::force(address));
         }
         self.describe(&mut finding, it);
         if let Verdict::Held(Held::InUse(pod) | Held::OthersSandbox(pod)) = &it.verdict {
@@ -216,6 +216,19 @@ pub fn reported(reserved: &Reservation) -> ReservationReport {
         podref: reserved.podref.clone(),
         sandbox: reserved.sandbox.clone(),
         interface: reserved.interface.clone(),
+    }
+}
+
+/// Whether nothing but a person frees it.
+fn is_for_a_person(it: &Judged<'_>) -> bool {
+    match (&it.item, &it.verdict) {
+        (Item::Reservation(_, reading), _) => *reading != Reading::None && it.names_no_pod(),
+        (Item::Row(..), Verdict::Unknown(Unknown::Unreadable(reason))) => !matches!(
+            reason,
+            Unreadable::ResourceClaim(_) | Unreadable::IpamClaim(_)
+        ),
+        (Item::Row(..), Verdict::Stale(stale)) => stale.clearance.endless.is_some(),
+        _ => false,
     }
 }
 

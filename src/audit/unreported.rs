@@ -17,16 +17,21 @@ use super::{
 impl Assessor<'_> {
     /// The finding about a row or reservation that is held for this reason, if there is one.
     pub(super) fn held(&self, held: &Held, row: &RowContent) -> Option<Finding> {
+        let found = self.of_held(held, row)?;
+        let pod = self.snapshot.pod(row.podref.as_str());
+        let is_old = pod.is_some_and(|pod| self.is_old(pod.since));
+        (is_old || found.problem == Problem::InUseTwice).then_some(found)
+    }
+
+    /// The same, however young the pod is.
+    pub(super) fn of_held(&self, held: &Held, row: &RowContent) -> Option<Finding> {
         if let Held::InUse(_) | Held::OthersSandbox(_) = held {
             let detail = format!(
-                "its own pod does not need it, and it is held until another pod ends: {held}"
+                "{held}; its own pod does not need it: delete that pod, and the row goes as its end allows"
             );
             return Some(Finding::new(Problem::InUseTwice, detail));
         }
         let pod = self.snapshot.pod(row.podref.as_str())?;
-        if !self.is_old(pod.since) {
-            return None;
-        }
         let (reason, command) = self.reason(held, row, pod)?;
         let mut finding = Finding::new(Problem::Unreported, reason);
         finding.command = command;
@@ -43,7 +48,7 @@ impl Assessor<'_> {
     }
 
     /// Whether the node of a pod is there, and neither ready nor fenced.
-    fn is_silent(&self, pod: &PodState) -> bool {
+    pub(super) fn is_silent(&self, pod: &PodState) -> bool {
         let node = pod.node.as_deref().filter(|_| self.snapshot.knows_nodes());
         let state = node.and_then(|name| self.snapshot.nodes.get(name));
         state.is_some_and(|state| !state.is_fenced() && !state.ready)

@@ -40,7 +40,7 @@ pub fn stale(stale: &Stale) -> String {
     let wait = match (until, &**nodes) {
         (Some(moment), []) => format!("; goes {} after a collector has begun", after(moment)),
         (_, nodes) if stale.clearance.endless.is_some() => format!(
-            ", and a kubelet may still be at its DELs; held until booted anew, gone or fenced: {}",
+            ", and a kubelet may still be at its DELs; held until booted anew, gone, or off and fenced: {}",
             names(nodes)
         ),
         (None, []) => "; held, since the nodes are not known".to_owned(),

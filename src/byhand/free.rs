@@ -87,7 +87,7 @@ impl Writer {
     /// # Errors
     /// Why it is left.
     pub async fn release(&self, pool: &PoolKey, reservation: Wanted) -> Result<usize, NotDone> {
-        let (context, mut deleted) = (&self.context, 0);
+        let (context, mut deleted, mut has_waited) = (&self.context, 0, false);
         let stop = &context.stop;
         loop {
             let wanted = vec![reservation.clone()];
@@ -104,11 +104,13 @@ impl Writer {
                 Left::Postponed(_) if stop.is_cancelled() => Some("it was interrupted".to_owned()),
                 Left::Postponed(_) => Some("the server allows no writes".to_owned()),
             });
+            // One that is kept does not leave the mark of another one.
             if let Some(why) = why
-                && !waits
+                && (has_waited || !waits)
             {
                 return Err(NotDone::Kept(why));
             }
+            has_waited = true;
             let wait = sleep(context.clock.until(released.until));
             stop.run_until_cancelled(wait).await;
         }

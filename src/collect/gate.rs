@@ -43,6 +43,8 @@ struct Refusals {
     lacking: Option<Right>,
     /// Until when the gate is shut, if it is, and what was refused.
     shut: Option<(Moment, Access)>,
+    /// What was refused since it was open.
+    told: BTreeSet<&'static str>,
     /// Lists beside the turns that are refused. They shut nothing, and each is told until it passes.
     lists: BTreeSet<&'static str>,
 }
@@ -73,11 +75,7 @@ impl Gate {
     /// The requests that the API server does not allow, as far as is known: of each what it is for.
     pub fn refused_requests(&self) -> Vec<&'static str> {
         let refusals = lock(&self.refusals);
-        let writes = refusals.shut.map(|_| "write");
-        writes
-            .into_iter()
-            .chain(refusals.lists.iter().copied())
-            .collect()
+        refusals.told.union(&refusals.lists).copied().collect()
     }
 
     /// Whether this copy is the one that writes.
@@ -108,13 +106,13 @@ impl Gate {
     }
 
     /// The server said that we may not do this.
-    pub fn refused(&self, by: Access, what: &str, reason: &impl Display) {
+    pub fn refused(&self, by: Access, what: &'static str, reason: &impl Display) {
         let until = self.clock.now() + SHUT;
-        let before = lock(&self.refusals).shut;
+        let refusals = &mut *lock(&self.refusals);
         // A refused write is not allowed again because something can be read.
-        let written = before.filter(|(_, before)| *before == Access::Write);
-        lock(&self.refusals).shut = Some((until, written.map_or(by, |(_, before)| before)));
-        if before.is_none() {
+        let written = refusals.shut.filter(|(_, by)| *by == Access::Write);
+        refusals.shut = Some((until, written.map_or(by, |(_, before)| before)));
+        if refusals.told.insert(what) {
             error!(%reason, "not allowed to {what}; nothing is written until that is mended");
         }
     }
@@ -149,7 +147,9 @@ impl Gate {
     }
 
     fn open(&self) {
-        if lock(&self.refusals).shut.take().is_some() {
+        let refusals = &mut *lock(&self.refusals);
+        refusals.told.clear();
+        if refusals.shut.take().is_some() {
             info!("writing is allowed again");
         }
     }

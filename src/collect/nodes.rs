@@ -31,6 +31,7 @@ const READ_EVERY: Duration = Duration::from_secs(10);
 /// How long a node that is gone is remembered, or longer where a wait is.
 const KEEP_GONE: Duration = Duration::from_hours(48);
 const LIST_NODES: &str = "list nodes";
+const LIST_LEASES: &str = "list Leases of nodes";
 
 impl Context {
     /// Keeps the knowledge of nodes for ever.
@@ -75,14 +76,15 @@ impl Context {
                 Some(quick)
             } else {
                 // A list that is refused is tried until it is allowed, so that this is told.
-                let is_refused = !self.gate.refused_requests().is_empty();
+                let is_own = |what: &&str| [LIST_NODES, LIST_LEASES].contains(what);
+                let is_refused = self.gate.refused_requests().iter().any(is_own);
                 (listen_until > now || is_refused || outlasting()).then_some(READ_EVERY)
             };
             let is_due = |every| read_at.is_none_or(|read| now.since(read) >= every);
             if read_every.is_some_and(is_due) {
                 read_at = Some(now);
                 let read = self.read_leases().await;
-                self.gate.listed("list Leases of nodes", &read);
+                self.gate.listed(LIST_LEASES, &read);
                 if let Err(error) = read {
                     warn!(%error, "Leases cannot be read, rows that depend on them wait");
                 }

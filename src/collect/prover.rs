@@ -17,13 +17,12 @@ use ipgc_core::{
     podref::PodRef,
     proof::{KnownResourceClaims, Presence, Proof, ResourceClaims, Ticket},
 };
-use k8s_openapi::api::resource::v1::ResourceClaim;
+use k8s_openapi::api::resource::v1::{NetworkDeviceData, ResourceClaim};
 use kube::{
     Api, Resource,
     api::{ListParams, ObjectList, Request},
 };
-use serde::de::IgnoredAny;
-use serde_json::Value;
+use serde::{Deserialize, de::IgnoredAny};
 use tokio::time::Instant;
 
 use super::{context::Context, gate::Access, roll};
@@ -66,7 +65,7 @@ impl Context {
     pub async fn resource_claims(&self) -> KnownResourceClaims {
         let mut claims = ResourceClaims::default();
         let mut is_whole = true;
-        let add = |claim: Lean<IgnoredAny, Value>| match claim.metadata.uid.as_deref() {
+        let add = |claim: Lean<IgnoredAny, ClaimStatus>| match claim.metadata.uid.as_deref() {
             Some(uid) => claims.add(uid, addresses_of(claim.status.as_ref())),
             None => is_whole = false,
         };
@@ -248,12 +247,23 @@ impl Context {
     }
 }
 
+/// The status of a ResourceClaim. What else it has may be deeper than `serde_json` goes.
+#[derive(Clone, Deserialize)]
+struct ClaimStatus {
+    devices: Option<Vec<Device>>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Device {
+    network_data: Option<NetworkDeviceData>,
+}
+
 /// The addresses that the status of a claim reports.
-fn addresses_of(status: Option<&Value>) -> impl Iterator<Item = IpAddr> {
-    let devices = status.and_then(|status| status["devices"].as_array());
-    let data = devices.into_iter().flatten();
-    let texts = data.filter_map(|device| device["networkData"]["ips"].as_array());
-    let texts = texts.flatten().filter_map(Value::as_str);
+fn addresses_of(status: Option<&ClaimStatus>) -> impl Iterator<Item = IpAddr> {
+    let devices = status.into_iter().flat_map(|it| &it.devices).flatten();
+    let data = devices.filter_map(|device| device.network_data.as_ref());
+    let texts = data.flat_map(|data| &data.ips).flatten();
     // Each has the length of its prefix, such as `192.0.2.5/24`.
     texts.filter_map(|text| text.split('/').next()?.parse().ok())
 }

@@ -32,7 +32,7 @@ pub enum Left {
 
 impl Left {
     /// A request failed. If we may not send it, nothing more is written for a while.
-    pub fn after(gate: &Gate, access: Access, what: &str, error: &CallError) -> Self {
+    pub fn after(gate: &Gate, access: Access, what: &'static str, error: &CallError) -> Self {
         if error.answer() == Answer::Forbidden {
             gate.refused(access, what, error);
             return Self::Postponed(gate.wait());

@@ -10,6 +10,7 @@ use k8s_openapi::{
 };
 use kube::Resource;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::lean::Lean;
 use crate::clock::wall;
@@ -28,28 +29,14 @@ pub struct LeanNode {
 
 #[derive(Default, Deserialize)]
 struct Spec {
-    taints: Option<Vec<Taint>>,
-}
-
-#[derive(Deserialize)]
-struct Taint {
-    key: Option<String>,
+    taints: Option<Vec<Value>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Status {
-    conditions: Option<Vec<Condition>>,
+    conditions: Option<Vec<Value>>,
     node_info: Option<NodeSystemInfo>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Condition {
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    status: Option<String>,
-    last_transition_time: Option<Box<str>>,
 }
 
 impl LeanNode {
@@ -77,9 +64,9 @@ impl TryFrom<Lean<Spec, Status>> for LeanNode {
         let now = wall();
         let is_ahead = declared.is_some_and(|declared| declared.duration_since(now) > AHEAD);
         let mut conditions = status.conditions.iter().flatten();
-        let ready = conditions.find(|condition| condition.kind.as_deref() == Some("Ready"));
-        let ready_changed = ready.and_then(|ready| ready.last_transition_time.clone());
-        let changed = ready_changed.as_deref().and_then(time);
+        let ready = conditions.find(|condition| condition["type"] == "Ready");
+        let ready_changed = ready.and_then(|ready| ready["lastTransitionTime"].as_str());
+        let changed = ready_changed.and_then(time);
         let mut taints = spec.taints.iter().flatten();
         // A statement about a node whose changes bear no time cannot be told from an old one.
         let is_later = declared > changed && changed.is_some();
@@ -88,10 +75,9 @@ impl TryFrom<Lean<Spec, Status>> for LeanNode {
                 uid: own.uid.as_deref().unwrap_or_default().into(),
                 version: own.resource_version.as_deref().unwrap_or_default().into(),
                 boot: status.node_info.and_then(boot),
-                ready: ready.is_some_and(|ready| ready.status.as_deref() == Some("True")),
-                ready_changed,
-                out_of_service: taints
-                    .any(|taint| taint.key.as_deref() == Some(OUT_OF_SERVICE_TAINT)),
+                ready: ready.is_some_and(|ready| ready["status"] == "True"),
+                ready_changed: ready_changed.map(Into::into),
+                out_of_service: taints.any(|taint| taint["key"] == OUT_OF_SERVICE_TAINT),
                 taint_is_old: false,
                 declared_empty: is_later && !is_ahead,
                 declared_ahead: is_ahead,
@@ -115,7 +101,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use proptest::prelude::*;
     use rstest::rstest;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 

@@ -77,9 +77,8 @@ fn an_address_that_another_pod_reports_is_explained_with_that_pod() {
     let [change] = row.changes.as_slice() else {
         panic!("{row:?}");
     };
-    let says =
-        "its own pod does not need it, and it is held until another pod ends: pod default/web-2 ";
-    assert_begins(change, says);
+    let says = "its own pod does not need it: delete that pod, and the row goes as its end allows";
+    assert_eq!(change, says);
 }
 
 #[test]
@@ -367,10 +366,14 @@ fn rows_of_three_interfaces_are_told_what_frees_them_from_a_node_at_work() {
     put_pool(&server, &[2, 3, 4].map(|key| (key, "default/gone")));
     let explanation = ask(&server, "10.0.0.2").unwrap();
     let row = row(&explanation);
-    let says = "a kubelet may still be at its DELs; held until booted anew, gone or fenced: n1";
+    let says =
+        "a kubelet may still be at its DELs; held until booted anew, gone, or off and fenced: n1";
     assert_ends(&row.reason, says);
-    // A command is for a silent node.
-    assert!(row.changes.is_empty(), "{row:#?}");
+    let by_hand = [
+        "once nobody answers on it, free it by hand",
+        "by hand: ipgc release --force 10.0.0.2",
+    ];
+    assert_eq!(row.changes, by_hand);
     let told = text(&ask(&server, "node/n1").unwrap());
     for word in [
         "3 would be held no more, once it is shut down: no fence counts while it is ready",
@@ -399,6 +402,41 @@ fn a_reservation_that_cannot_be_judged_says_so_and_what_removes_one_of_no_pod(
     assert_says(&said, says);
     assert_eq!(said.contains("there is no such pod"), names_a_pod, "{said}");
     assert_eq!(said.contains("by hand"), !names_a_pod, "{said}");
+}
+
+#[test]
+fn a_row_that_cannot_be_read_goes_by_hand() {
+    let server = outage();
+    server.edit("ippools", NS, POOL, |pool| {
+        pool["spec"]["allocations"]["7"] = fixtures::row(&fixtures::sandbox(7), "x", "net1");
+    });
+    let told = text(&ask(&server, "10.0.0.7").unwrap());
+    assert_says(&told, "by hand: ipgc release --force 10.0.0.7");
+}
+
+#[test]
+fn a_marked_reservation_is_explained_with_its_pod() {
+    let server = outage();
+    crate::common::put_claimed(&server, "10.0.0.8", "gone");
+    let told = text(&ask(&server, "10.0.0.8").unwrap());
+    assert_says(&told, "default/gone: there is no such pod");
+}
+
+/// At once, for no kubelet ends it.
+#[test]
+fn a_pod_that_is_being_deleted_on_a_silent_node_is_told_how_it_ends() {
+    let server = outage();
+    put_pool(&server, &[(1, "default/young")]);
+    let now = jiff::Timestamp::now().to_string();
+    server.put(pod("young", 9).node("n2").with(|pod| {
+        pod["metadata"]["creationTimestamp"] = now.clone().into();
+        pod["metadata"]["deletionTimestamp"] = now.into();
+    }));
+    let explanation = ask(&server, "10.0.0.1").unwrap();
+    assert_begins(
+        &row(&explanation).changes[0],
+        "its pod is being deleted, and its node is not ready: no kubelet ends the pod",
+    );
 }
 
 /// As DRANET writes it. Nobody looked for the ResourceClaim, so it may be there: nothing that frees it is advised.

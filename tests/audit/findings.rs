@@ -99,7 +99,8 @@ async fn rows_of_three_interfaces_are_held_by_a_node_at_work() {
         assert_says(&finding.detail, "may still be at its DELs");
         assert_eq!(*finding.nodes, ["n1"].map(Box::<str>::from));
         // That it runs no sandboxes would not count.
-        assert_eq!(finding.command, None);
+        let command = finding.command.as_deref().unwrap();
+        assert_begins(command, "ipgc release --force 10.0.0.");
     }
     // A row of a ResourceClaim is of no interface.
     server.edit("ippools", NS, POOL, |pool| {
@@ -172,10 +173,13 @@ async fn rows_and_objects_that_cannot_be_read_are_told() {
         found,
         [
             (Problem::Unreadable, "the key is not an offset"),
-            (Problem::Unreadable, "its id is not 64 hex digits"),
             (
                 Problem::Unreadable,
-                "it names no pod: its podref is missing, or not exactly namespace/name"
+                "its id is not 64 hex digits; once nobody answers on it, free it by hand"
+            ),
+            (
+                Problem::Unreadable,
+                "it names no pod: its podref is missing, or not exactly namespace/name; once nobody answers on it, free it by hand"
             ),
         ]
     );

@@ -36,8 +36,8 @@ async fn the_address_of_a_live_pod_in_a_row_of_nobody_is_given_to_no_other(
 }
 
 #[rstest]
-#[case::none(None, "  pod           the row names none\n")]
-#[case::empty(Some(""), "  pod           the row names none\n")]
+#[case::none(None, "  pod           it names none\n")]
+#[case::empty(Some(""), "  pod           it names none\n")]
 #[case::no_podref(Some("a/b/c"), "  pod           a/b/c: that names none\n")]
 #[case::a_podref(
     Some("default/gone"),

@@ -240,7 +240,7 @@ async fn what_a_person_exempted_stays() {
     for address in ["10.0.0.1", "10.0.0.5"] {
         let why = forced(&server, address).await.unwrap_err();
         assert!(
-            why.ends_with("an annotation of its pool exempts it"),
+            why.ends_with("ipgc.dev/hold or ipgc.dev/keep of its pool exempts it"),
             "{why}"
         );
     }
@@ -291,12 +291,12 @@ async fn a_reservation_that_a_person_exempted_stays() {
     });
     let why = forced(&server, "10.0.0.9").await.unwrap_err();
     assert!(
-        why.ends_with("an annotation of its pool exempts it"),
+        why.ends_with("ipgc.dev/hold or ipgc.dev/keep of its pool exempts it"),
         "{why}"
     );
     assert_kept(
         &free(&server, &it).await,
-        "an annotation of its pool exempts it",
+        "ipgc.dev/hold or ipgc.dev/keep of its pool exempts it",
     );
     assert_eq!((reservations(&server).len(), writes(&server)), (1, 0));
 }

@@ -124,7 +124,10 @@ async fn a_reservation_that_names_no_pod_stays_for_whoever_may_need_it() {
 #[tokio::test]
 async fn a_reservation_that_names_no_pod_stays_where_a_person_or_a_pool_hides_whose_it_is() {
     for (annotation, why) in [
-        ("10.0.0.9", "an annotation of its pool exempts it"),
+        (
+            "10.0.0.9",
+            "ipgc.dev/hold or ipgc.dev/keep of its pool exempts it",
+        ),
         (
             "",
             "a pool of its namespace cannot be read, and may have its row",

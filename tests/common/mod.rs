@@ -257,7 +257,7 @@ impl Bench {
     /// Whether nothing is written, since the API server does not allow it.
     pub fn is_shut(&self) -> bool {
         let not_ready = self.running.vitals.not_ready();
-        not_ready.iter().any(|it| it.ends_with("to write"))
+        not_ready.iter().any(|it| it.contains("does not allow"))
     }
 
     /// Addresses in the success events on pods.

@@ -52,7 +52,11 @@ impl Nodes {
         self.memo.drop_answers();
         match self.by_name.entry(name.into()) {
             Entry::Occupied(known) => known.into_mut().apply(state, now),
-            Entry::Vacant(new) => new.insert(Node::gone(self.last_gap, now)).apply(state, now),
+            Entry::Vacant(new) => {
+                let since = self.last_gap.unwrap_or(now);
+                new.insert(Node::gone(self.last_gap, since))
+                    .apply(state, now);
+            }
         }
     }
 
@@ -171,6 +175,10 @@ impl Nodes {
                 known.taint_is_old |= !known.ready && known.ready_changed != read.ready_changed;
             }
             self.memo.drop_answers();
+        } else if state.is_some() {
+            // Nobody knows since when it is there.
+            let unknown = Node::gone(self.last_gap, now);
+            self.by_name.insert(name.into(), unknown);
         }
         match state {
             Some(state) => self.apply(name, state, now),
@@ -230,7 +238,8 @@ impl Nodes {
     pub fn suspect<'n>(&mut self, names: impl IntoIterator<Item = &'n str>, now: Moment) {
         self.memo.drop_answers();
         let since = self.gap.take().unwrap_or(now);
-        self.last_gap = Some(since);
+        // The list shows who was not there by now.
+        self.last_gap = Some(now);
         for name in names {
             // It exists, and nothing else is known of it until it is applied.
             let unknown = || Node::new(Some(NodeState::default()), now);

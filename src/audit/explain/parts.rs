@@ -28,20 +28,32 @@ impl Assessor<'_> {
 
     /// What would change the verdict: what its finding advises; of a row that is held without one, the end of its pod.
     pub(in crate::audit) fn changes(&self, it: &Judged<'_>) -> Vec<String> {
-        if let Some(mut finding) = self.finding(it) {
+        let pod = self.snapshot.pod(it.owner());
+        let finding = self.finding(it).or_else(|| {
+            let Verdict::Held(held) = &it.verdict else {
+                return None;
+            };
+            // However young its pod is, no kubelet ends it.
+            let is_left = *held == Held::Leaving || *held == Held::Ended && self.is_silent(pod?);
+            self.of_held(held, it.content.as_deref()?)
+                .filter(|_| is_left)
+        });
+        if let Some(mut finding) = finding {
             if self.snapshot.source == Source::Files {
                 leave_out_command(&mut finding);
             }
             // The reason is told before.
-            let reason = self.reason_of(&it.verdict) + "; ";
-            let detail = finding.detail + "; ";
-            let advice = detail.trim_start_matches("a reservation without a row; ");
-            let advice = advice.trim_start_matches(&reason).trim_end_matches("; ");
+            let (detail, reason) = (&*finding.detail, self.reason_of(&it.verdict));
+            let detail = detail
+                .strip_prefix("a reservation without a row; ")
+                .unwrap_or(detail);
+            let advice = detail.strip_prefix(&reason).unwrap_or(detail);
+            let advice = advice.strip_prefix("; ").unwrap_or(advice);
             let advice = (!advice.is_empty()).then(|| advice.to_owned());
             let command = finding.command.map(|it| format!("by hand: {it}"));
             return advice.into_iter().chain(command).collect();
         }
-        let (policy, pod) = (self.policy, self.snapshot.pod(it.owner()));
+        let policy = self.policy;
         let grace = pod.and_then(|pod| pod.termination_grace);
         let rows = self.index.rows_of(it.owner()).rows();
         let wait = duration(policy.wait_of(grace, self.longest_grace, rows));
@@ -77,6 +89,7 @@ impl Assessor<'_> {
             waits_for: it.holding().iter().map(ToString::to_string).collect(),
             pod: self.pod(it.owner()),
             pod_is_absent: self.is_absent(it.owner()),
+            podref: Some(it.owner().to_owned()),
             changes: self.changes(it),
             ..RowExplained::default()
         };
@@ -111,7 +124,6 @@ impl Assessor<'_> {
             key: Some(row.key().to_owned()),
             interface: content.and_then(|content| Some(content.interface.as_deref()?.to_owned())),
             stored: Some(row.stored().clone().into()),
-            podref: Some(it.owner().to_owned()),
             resource_claim: match row.content() {
                 Err(Unreadable::ResourceClaim(uid)) => Some(uid.to_string()),
                 _ => None,

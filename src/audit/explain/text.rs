@@ -144,17 +144,11 @@ impl Text {
             self.line("evidence", grade);
         }
         let state_of_pod = state_of(row.pod.as_ref(), row.pod_is_absent);
-        let pod = match (row.podref.as_deref(), &row.reservation) {
-            (Some(""), _) => Some("the row names none".to_owned()),
-            (Some(podref), _) if !PodRef::is_valid(podref) => {
-                Some(format!("{podref}: that names none"))
-            }
-            (Some(podref), _) => Some(format!("{podref}: {state_of_pod}")),
-            (None, it) => it
-                .as_ref()
-                .filter(|it| PodRef::is_valid(&it.podref))
-                .map(|_| state_of_pod),
-        };
+        let pod = row.podref.as_deref().map(|podref| match podref {
+            "" => "it names none".to_owned(),
+            podref if !PodRef::is_valid(podref) => format!("{podref}: that names none"),
+            podref => format!("{podref}: {state_of_pod}"),
+        });
         if let Some(pod) = pod.filter(|_| row.resource_claim.is_none() || row.pod.is_some()) {
             self.line("pod", pod);
         }

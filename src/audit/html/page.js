@@ -183,8 +183,12 @@
     if (words.length < 2) return;
     const address = address_of(words);
     let count = 0;
+    const has = (it) => it.toLowerCase().includes(words);
+    const is_named = (row) => row[1] === address || [row[1], row[2], text(row[3])].some(has);
+    // A claim is named in the reason alone, and reasons name much else.
+    const is_any = data.pools.some((pool) => pool.rows.some(is_named));
+    const fits = is_any ? is_named : (row) => has(text(row[6]));
     data.pools.forEach((pool, at) => {
-      const fits = (row) => row[1] === address || [row[1], row[2], text(row[3]), text(row[6])].some((it) => it.toLowerCase().includes(words));
       const found = pool.rows.filter(fits);
       const other = found.some((row) => row[1] === address) ? [] : lone(pool, at, address);
       for (const row of [...other, ...found]) {

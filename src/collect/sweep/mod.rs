@@ -160,16 +160,14 @@ impl Context {
     /// Whether the breaker is open by what the sweep found.
     fn assess_breaker(&self, report: &SweepReport, begun: Moment) -> bool {
         let wall = wall();
-        // Where reservations were not listed, there may be some.
-        let others = report.pools_unreadable + report.orphans.unwrap_or(1);
-        let count = (report.suspect, others, report.rows);
+        let count = (report.suspect, report.rows);
         let (changed, open_since) = {
             let evidence = &mut *self.evidence();
             let limits = &evidence.limits;
             let changed = evidence.breaker.assess(limits, count, begun, wall);
             (changed, evidence.breaker.open_since())
         };
-        let (suspect, _, rows) = count;
+        let (suspect, rows) = count;
         if changed && open_since.is_some() {
             warn!(
                 suspect,

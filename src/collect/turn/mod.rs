@@ -376,7 +376,7 @@ impl<'t> Turn<'t> {
     }
 
     /// A request failed. If we may not send it, nothing more is written for a while.
-    fn failure(&self, access: Access, what: &str, error: &CallError) -> Outcome {
+    fn failure(&self, access: Access, what: &'static str, error: &CallError) -> Outcome {
         if error.answer() == Answer::Forbidden {
             self.context.gate.refused(access, what, error);
         }
