@@ -106,7 +106,7 @@ fn shown(edits: &[Edit], most: u64) -> io::Result<Option<(String, String)>> {
     }
     let target = env::current_dir()?.join(root).join("build");
     let mut build = Command::new(env!("CARGO"));
-    let build = build.args(["build", "--quiet", "--profile", "sim"]);
+    let build = build.args(["build", "--quiet", "--config", "profile.dev.opt-level=2"]);
     let build = build.args(["-p", "simulate", "--bin", "simulate"]);
     // A guard that is left out leaves names that nobody uses.
     let build = build.current_dir(&tree).env("CARGO_TARGET_DIR", &target);
@@ -118,7 +118,7 @@ fn shown(edits: &[Edit], most: u64) -> io::Result<Option<(String, String)>> {
         return Err(io::Error::other(reason.unwrap_or("no build")));
     }
     let played = |args: &[&str]| -> io::Result<String> {
-        let mut command = Command::new(target.join("sim/simulate"));
+        let mut command = Command::new(target.join("debug/simulate"));
         let played = command.arg("--first").args(args).output()?;
         Ok(String::from_utf8_lossy(&played.stdout).into_owned())
     };

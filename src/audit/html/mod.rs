@@ -156,6 +156,15 @@ fn told(
         Item::Row(_, row) => (word.to_owned(), row.key()),
         Item::Reservation(..) => (format!("reserved, {word}"), ""),
     };
+    // Of a stale row the reason tells until when it waits.
+    let (reason, changes) = (assessor.reason_of(&it.verdict), assessor.changes(it));
+    let parts = it.stale().and_then(|_| reason.split_once("; "));
+    let (why, until) = parts.map_or((&*reason, None), |(why, until)| (why, Some(until)));
+    let changes: Vec<_> = until
+        .into_iter()
+        .chain(changes.iter().map(|it| &**it))
+        .collect();
+    let changes = changes.join("; ");
     let mut text = |text: &str| {
         let next = texts.len();
         *texts.entry(clean(text)).or_insert(next)
@@ -167,8 +176,8 @@ fn told(
         node.map(&mut text),
         since.as_deref().map(&mut text),
         text(&state),
-        text(&assessor.reason_of(&it.verdict)),
-        text(&assessor.changes(it).join("; ")),
+        text(why),
+        text(&changes),
         text(Sign::of(it).look().word),
         usize::from(it.address.is_some()),
     ])
