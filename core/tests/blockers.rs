@@ -92,12 +92,10 @@ fn a_node_that_came_after_the_gap_blocks_if_it_was_not_absent_for_w(
     #[case] blocks: bool,
     #[values(Before::Nothing, Before::ItsEnd, Before::APodsEnd)] before: Before,
 ) {
-    let known = [("new", node_state())];
-    let mut nodes = nodes_with(if matches!(before, Before::ItsEnd) {
-        &known
-    } else {
-        &[]
-    });
+    let mut nodes = match before {
+        Before::ItsEnd => nodes_with(&[("new", node_state())]),
+        _ => no_nodes(),
+    };
     nodes.remove("new", at(0));
     nodes.gap(at(10));
     nodes.suspect([], at(10));
@@ -108,13 +106,12 @@ fn a_node_that_came_after_the_gap_blocks_if_it_was_not_absent_for_w(
     let now = at(10 + W + 10);
     let held = blocks.then(|| waits_for(&["new"]));
     assert_eq!(nodes.blockers(None, secs(W), now), held);
-    // Nor does it hold rows of three interfaces.
     assert_eq!(nodes.suspects(None, secs(W), now), held);
 }
 
 #[test]
 fn that_it_was_absent_only_a_list_or_an_event_shows() {
-    let mut nodes = nodes_with(&[]);
+    let mut nodes = no_nodes();
     nodes.gap(at(10));
     nodes.suspect([], at(200));
     let mut other = nodes.clone();
