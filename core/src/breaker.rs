@@ -2,8 +2,8 @@
 //! API server's data may be wrong.
 //!
 //! Such rows go only after a sweep found that they are few. If they are many, each goes after it was stale for
-//! `--breaker-hold`, or after a person acknowledged its pool: for so long the breaker stays open. None goes before the end of a sweep that began after the
-//! last list of pods.
+//! `--breaker-hold`, or after a person acknowledged its pool: for so long the breaker stays open. None goes before the
+//! end of a sweep that began after the last list of pods.
 
 use std::time::Duration;
 

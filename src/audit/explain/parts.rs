@@ -89,7 +89,7 @@ impl Assessor<'_> {
             waits_for: it.holding().iter().map(ToString::to_string).collect(),
             pod: self.pod(it.owner()),
             pod_is_absent: self.is_absent(it.owner()),
-            podref: Some(it.owner().to_owned()),
+            podref: it.owner().to_owned(),
             changes: self.changes(it),
             ..RowExplained::default()
         };

@@ -102,9 +102,8 @@ pub struct RowExplained {
     /// The whole row as stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stored: Option<Stored>,
-    /// Its owner as it stands in the row.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub podref: Option<String>,
+    /// Its owner: as it stands in the row, or that of a reservation from before it was marked.
+    pub podref: String,
     /// The uid of its ResourceClaim, where its id is that in place of a sandbox.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_claim: Option<String>,

@@ -19,8 +19,7 @@ pub fn text(explanation: &Explanation, width: usize, colours: bool) -> String {
         text.row(row, explanation.knows_reservations);
     }
     // A pod that has a row was told with it.
-    let rows = explanation.rows.iter().map(|row| row.podref.as_ref());
-    let told = |pod: &&PodReport| !rows.clone().any(|podref| podref == Some(&pod.podref));
+    let told = |pod: &&PodReport| !explanation.rows.iter().any(|row| row.podref == pod.podref);
     for pod in explanation.reported_by.iter().filter(told) {
         let (subject, podref) = (&explanation.subject, &pod.podref);
         text.paragraph(&format!(
@@ -144,12 +143,12 @@ impl Text {
             self.line("evidence", grade);
         }
         let state_of_pod = state_of(row.pod.as_ref(), row.pod_is_absent);
-        let pod = row.podref.as_deref().map(|podref| match podref {
+        let pod = match &*row.podref {
             "" => "it names none".to_owned(),
             podref if !PodRef::is_valid(podref) => format!("{podref}: that names none"),
             podref => format!("{podref}: {state_of_pod}"),
-        });
-        if let Some(pod) = pod.filter(|_| row.resource_claim.is_none() || row.pod.is_some()) {
+        };
+        if row.resource_claim.is_none() || row.pod.is_some() {
             self.line("pod", pod);
         }
         if let Some(node) = &row.node {
