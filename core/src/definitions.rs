@@ -151,16 +151,25 @@ impl Scope<'_> {
     }
 
     /// Whether the status of a pod tells whether it has this address in the pool's network. multus attaches networks by its
-    /// own configuration too, which no pod asks for, and reports nothing of some definitions.
+    /// own configuration too, which no pod asks for. It reports nothing of some definitions, and some versions leave out
+    /// the addresses of an interface.
     pub fn is_told_by(&self, pod: &PodState, address: IpAddr) -> bool {
         let gives = |section: &Ipam| {
             let mut ranges = section.ranges.iter();
             let is_known = !section.ranges.is_empty() && section.problems.is_empty();
             !is_known || ranges.any(|range| range.contains(address))
         };
+        let may_give = |section: &Ipam| self.may_be_of(section) && gives(section);
         let mut sections = self.definitions.values().flatten().flatten();
-        let mut is_silent = || sections.any(|it| !it.reported && self.may_be_of(it) && gives(it));
-        pod.is_complete() && (pod.host_network || !is_silent())
+        let mut is_silent = || sections.any(|it| !it.reported && may_give(it));
+        let mut entries = pod.status.entries().filter(|it| it.addresses.is_empty());
+        let mut lacks_it = || {
+            entries.any(|entry| match self.definitions.get(entry.network) {
+                Some(Ok(sections)) => sections.iter().any(may_give),
+                _ => entry.network.contains('/'),
+            })
+        };
+        pod.is_complete() && (pod.host_network || !(is_silent() || lacks_it()))
     }
 
     /// Whether a section may be of the pool's network.

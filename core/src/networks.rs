@@ -65,10 +65,16 @@ impl Status {
             Ok(raw) => raw,
             Err(error) => return Self::Malformed(excerpt(&error.to_string()).into()),
         };
-        Self::of(raw.iter().map(|entry| StatusEntry {
-            network: entry.name.as_deref().unwrap_or_default(),
-            interface: entry.interface.as_deref().unwrap_or_default(),
-            addresses: &entry.ips,
+        Self::of(raw.iter().map(|entry| {
+            let network = entry.name.as_deref().unwrap_or_default();
+            let interface = entry.interface.as_deref().unwrap_or_default();
+            // Calico names no interface of the cluster's own network, and OVN-Kubernetes a second one.
+            let is_own = entry.default == Some(true) && !network.contains('/');
+            StatusEntry {
+                network,
+                interface: if is_own { FIRST_INTERFACE } else { interface },
+                addresses: &entry.ips,
+            }
         }))
     }
 
@@ -183,6 +189,7 @@ impl Status {
 struct RawEntry {
     name: Option<Box<str>>,
     interface: Option<Box<str>>,
+    default: Option<bool>,
     #[serde(default, deserialize_with = "addresses")]
     ips: Box<[IpAddr]>,
 }
