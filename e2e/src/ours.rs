@@ -109,10 +109,25 @@ fn cargo_build(binary: &str, how: &[&str], target: &Path) -> Result<()> {
 pub fn rendered(kustomization: &str) -> Result<Vec<Value>> {
     let mut kubectl = Command::new(Tool::Kubectl.path_blocking()?);
     let path = workspace().join(kustomization);
-    let text = said(kubectl.arg("kustomize").arg(path))?;
-    serde_yaml::Deserializer::from_str(&text)
-        .map(|document| Ok(Value::deserialize(document)?))
-        .collect()
+    objects(&said(kubectl.arg("kustomize").arg(path))?)
+}
+
+/// The objects in this YAML.
+pub fn objects(text: &str) -> Result<Vec<Value>> {
+    let documents = serde_yaml::Deserializer::from_str(text);
+    let mut objects: Vec<Value> = documents
+        .map(Value::deserialize)
+        .collect::<Result<_, _>>()?;
+    objects.retain(|object| !object.is_null());
+    Ok(objects)
+}
+
+/// `Kind namespace/name`, with `-` for objects without a namespace.
+pub fn title(object: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    let metadata = &object["metadata"];
+    let (namespace, name) = (text(&metadata["namespace"]), text(&metadata["name"]));
+    format!("{} {namespace}/{name}", text(&object["kind"]))
 }
 
 /// Removes the variables that a person has set for clusters and logs: a test must not depend on them. The program

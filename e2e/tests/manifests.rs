@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use e2e::ours::{rendered, workspace};
+use e2e::ours::{rendered, title, workspace};
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -15,17 +15,6 @@ const OTHER_NAMESPACE: &str = "manifests/overlays/other-namespace";
 /// The objects of a kustomization, as `kubectl kustomize` renders it.
 fn render(path: &str) -> Vec<Value> {
     rendered(path).unwrap()
-}
-
-/// `Kind namespace/name`, with `-` for objects without a namespace.
-fn title(object: &Value) -> String {
-    let metadata = &object["metadata"];
-    let namespace = metadata["namespace"].as_str().unwrap_or("-");
-    format!(
-        "{} {namespace}/{}",
-        object["kind"].as_str().unwrap(),
-        metadata["name"].as_str().unwrap()
-    )
 }
 
 fn titles(objects: &[Value]) -> BTreeSet<String> {

@@ -8,67 +8,48 @@ mod values;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::Command,
 };
 
-use e2e::{ours::workspace, tools::Tool};
-use serde::Deserialize;
+use e2e::{
+    Result,
+    ours::{objects, title, workspace},
+    process::success,
+    tools::Tool,
+};
 use serde_json::Value;
 
 fn chart() -> PathBuf {
     workspace().join("charts/ipgc")
 }
 
-/// Runs helm, which keeps nothing of its own anywhere else than in `home`.
-fn helm(home: &Path, args: &[&str]) -> Output {
-    let program = Tool::Helm.path_blocking().unwrap();
-    let mut command = Command::new(program);
-    command.env("HELM_CONFIG_HOME", home);
-    command
-        .env("HELM_CACHE_HOME", home)
-        .env("HELM_DATA_HOME", home);
-    command.args(args).output().unwrap()
-}
-
-/// What it printed; its error if it failed.
-fn said(output: &Output) -> Result<String, String> {
-    if output.status.success() {
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-    } else {
-        Err(String::from_utf8_lossy(&output.stderr).into_owned())
+/// What helm prints; it keeps nothing of its own anywhere else than in `home`.
+fn helm(home: &Path, args: &[&str]) -> Result<String> {
+    let mut command = Command::new(Tool::Helm.path_blocking()?);
+    for folder in ["HELM_CONFIG_HOME", "HELM_CACHE_HOME", "HELM_DATA_HOME"] {
+        command.env(folder, home);
     }
+    success("helm", command.args(args).output()?)
 }
 
 /// The objects of a release named ipgc in `ipgc-system`, with these arguments of helm.
-fn template(args: &[&str]) -> Result<Objects, String> {
+fn template(args: &[&str]) -> Result<Objects> {
     release("ipgc", "ipgc-system", args)
 }
 
 /// All that a release of this name would have.
-fn release(name: &str, namespace: &str, args: &[&str]) -> Result<Objects, String> {
+fn release(name: &str, namespace: &str, args: &[&str]) -> Result<Objects> {
     let chart = chart();
     let chart = chart.to_str().unwrap();
     let all = [&["template", name, chart, "--namespace", namespace], args].concat();
-    Ok(objects(&said(&helm(&std::env::temp_dir(), &all))?))
+    let rendered = helm(&std::env::temp_dir(), &all)?;
+    Ok(titled(objects(&rendered)?))
 }
 
 /// Objects by their kind, namespace and name.
 type Objects = BTreeMap<String, Value>;
 
-fn objects(text: &str) -> Objects {
-    let documents = serde_yaml::Deserializer::from_str(text);
-    let objects = documents.map(|document| Value::deserialize(document).unwrap());
-    let objects = objects.filter(|object| !object.is_null());
+fn titled(objects: Vec<Value>) -> Objects {
+    let objects = objects.into_iter();
     objects.map(|object| (title(&object), object)).collect()
-}
-
-fn title(object: &Value) -> String {
-    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
-    let metadata = &object["metadata"];
-    let (kind, namespace, name) = (
-        text(&object["kind"]),
-        text(&metadata["namespace"]),
-        text(&metadata["name"]),
-    );
-    format!("{kind} {namespace}/{name}")
 }

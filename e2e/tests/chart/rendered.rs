@@ -5,7 +5,7 @@ use e2e::ours::rendered;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::{Objects, chart, helm, release, said, template, title};
+use crate::{Objects, chart, helm, release, template, titled};
 
 /// Labels that tell which tool made an object.
 const OF_TOOLS: [&str; 3] = [
@@ -15,8 +15,7 @@ const OF_TOOLS: [&str; 3] = [
 ];
 
 fn kustomize(path: &str) -> Objects {
-    let all = rendered(path).unwrap().into_iter();
-    let mut all: Objects = all.map(|object| (title(&object), object)).collect();
+    let mut all = titled(rendered(path).unwrap());
     all.retain(|title, _| !title.starts_with("Namespace "));
     all.values_mut().for_each(forget_tools);
     all
@@ -183,22 +182,11 @@ fn the_test_audits_beside_the_collector() {
     );
 }
 
-/// Nothing of two releases has one name in a cluster.
-#[test]
-fn releases_share_no_name() {
-    let render = |name: &str| release(name, name, &[]).unwrap();
-    let (one, other) = (render("one"), render("other"));
-    assert_eq!(one.len(), other.len());
-    let shared: Vec<_> = one.keys().filter(|it| other.contains_key(*it)).collect();
-    assert!(shared.is_empty(), "{shared:?}");
-}
-
 #[test]
 fn helm_lint_finds_nothing() {
     let chart = chart();
     let args = ["lint", "--strict", chart.to_str().unwrap()];
-    let output = helm(&std::env::temp_dir(), &args);
-    let said = said(&output).unwrap();
+    let said = helm(&std::env::temp_dir(), &args).unwrap();
     assert!(said.contains("0 chart(s) failed"), "{said}");
     assert!(!said.contains("[WARNING]"), "{said}");
 }

@@ -149,7 +149,7 @@ fn the_table_has_all_values() {
 #[case("networkPolicy.enable=true", "enable")]
 #[case("dashboard.label.a=b", "label")]
 fn a_mistake_is_refused_by_name(#[case] setting: &str, #[case] named: &str) {
-    let refusal = template(&["--set", setting]).unwrap_err();
+    let refusal = template(&["--set", setting]).unwrap_err().to_string();
     assert!(refusal.contains(named), "{refusal}");
 }
 
