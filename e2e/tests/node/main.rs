@@ -119,8 +119,6 @@ const SCENARIOS: &[Scenario] = scenarios![
     Together Short ends::evicted_pod_gives_its_address_back,
     Together Short networks::default_network_by_whereabouts,
     Together Short networks::attachments_without_version,
-    Together Short networks::dual_stack_goes_in_both_families,
-    Together Short networks::attachment_deleted_before_its_pod,
     Together Short networks::node_slices_are_pools_of_their_own,
     Together Short networks::interface_plugged_into_a_running_pod,
     Together Short ends::deleted_while_it_is_set_up,

@@ -1,4 +1,4 @@
-//! Networks that are not the plain case: default network, no version, two families, deleted definitions.
+//! Networks that are not the plain case: default network, no version, slices of nodes, interfaces that are plugged in.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::{
     stage::Stage,
-    support::{LEASE, LOST_DEL, PATIENCE, SWEEP, Scene, YOUNG, witnessed},
+    support::{LEASE, LOST_DEL, PATIENCE, Scene, YOUNG, witnessed},
     wanted::Wanted,
 };
 
@@ -84,59 +84,6 @@ pub async fn attachments_without_version(stage: Arc<Stage>) -> Result<()> {
     network.mend()?;
     scene.delete("lives", None).await?;
     scene.ends_clean(PATIENCE).await
-}
-
-/// One interface with an address of each family: both rows and both reservations go.
-pub async fn dual_stack_goes_in_both_families(stage: Arc<Stage>) -> Result<()> {
-    let scene = Scene::new(&stage, "dual").await?;
-    // Only to have a kubeconfig that can be taken away.
-    let network = scene.network_apart("unused", "10.115.0.0/24").await?;
-    let ipam = json!({
-        "type": "whereabouts", "kubernetes": {"kubeconfig": network.path()},
-        "ipRanges": [{"range": "10.114.0.0/24"}, {"range": "fd00:114::/64"}],
-    });
-    let config = Scene::config("net-a", &ipam);
-    scene.namespace.network_attachment("net-a", &config).await?;
-    let mut addresses = scene.run(&Wanted::pod("web", &["net-a"])).await?;
-    assert_eq!(addresses.len(), 2);
-    assert_eq!(scene.reservations().await?.len(), 2);
-    network.lose()?;
-    scene.delete("web", None).await?;
-    scene
-        .namespace
-        .pod_gone("web", LOST_DEL * 2 + PATIENCE)
-        .await?;
-    // The pod has two rows, so what is waited for on behalf of an earlier bearer of its name is longer.
-    scene
-        .ends_clean(YOUNG + Duration::from_secs(60) + PATIENCE)
-        .await?;
-    let mut freed = scene.freed().await?;
-    freed.sort();
-    addresses.sort();
-    assert_eq!(freed, addresses);
-    Ok(())
-}
-
-/// The definition is deleted while its pod runs; DEL cannot be called without it, and no pool is found by
-/// it either. The sweep needs none.
-pub async fn attachment_deleted_before_its_pod(stage: Arc<Stage>) -> Result<()> {
-    let scene = Scene::new(&stage, "undefined").await?;
-    let network = scene.network_apart("net-a", "10.116.0.0/24").await?;
-    let addresses = scene.run(&Wanted::pod("web", &["net-a"])).await?;
-    network.lose()?;
-    scene
-        .namespace
-        .kubectl(&["delete", "network-attachment-definitions", "net-a"])
-        .await?;
-    scene.delete("web", None).await?;
-    scene
-        .namespace
-        .pod_gone("web", LOST_DEL * 2 + PATIENCE)
-        .await?;
-    // By the next sweep at the latest, which comes within five minutes and a little.
-    scene.ends_clean(SWEEP + PATIENCE).await?;
-    assert_eq!(scene.freed().await?, addresses);
-    Ok(())
 }
 
 /// Each node has a slice of the range and a pool of its own. The test writes the object that

@@ -11,10 +11,6 @@ use e2e::{
     wait,
     wait::Probe,
 };
-use ipgc::{
-    config::Config,
-    snapshot::live::{Scan, read as snapshot},
-};
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
@@ -22,12 +18,11 @@ use kube::{Api, api::DeleteParams};
 use rstest::rstest;
 use serde_json::json;
 
-use crate::support::{POOL, Scene, plan};
+use crate::support::{POOL, Scene};
 
 /// Where `podref` is immutable, as telekom's whereabouts and upstream's pull request 681 have it.
 const IMMUTABLE: &str = "object.spec.podref == oldObject.spec.podref";
 const REFUSED: &str = "IPAddressGarbageCollectionRefused";
-const FORBIDDEN: &str = "IPReservationClaimsForbidden";
 const ORIP: &str = "overlappingrangeipreservations";
 
 /// A policy with its binding, of both of which this is the name.
@@ -167,75 +162,6 @@ async fn a_pool_and_a_reservation_that_a_policy_refuses_keep_no_others(
     let counted = collecting.end().await;
     assert_eq!(counted["frees_refused"], 2);
     assert_eq!(counted["rows_freed"], 3);
-    assert_eq!(counted["retries_exhausted"], 0);
-    Ok(())
-}
-
-#[rstest]
-#[case::invalid("immutable", None)]
-#[case::forbidden("unclaimed", Some("Forbidden"))]
-#[tokio::test]
-async fn reservations_whose_podref_is_immutable_are_left_and_all_else_goes(
-    #[case] prefix: &str,
-    #[case] reason: Option<&str>,
-) -> Result<()> {
-    const RETURNING: [&str; 5] = ["web-0", "web-1", "web-2", "web-3", "web-4"];
-    let (scene, network) = Scene::with_network(prefix).await?;
-    let config = Config {
-        // Each of them tries one claim.
-        sweep_interval: Duration::from_secs(4),
-        ..scene.config()
-    };
-    let client = scene.client().await?;
-    let collecting = scene.collect_through(client.clone(), config).await?;
-    for pod in RETURNING {
-        scene.start(pod, &network).await?;
-    }
-    let never = plan("job", "net-a").of_replica_set();
-    scene.start_pod(&never, &[&network]).await?;
-    let change = ("10.1.0.1", r#"{"spec":{"podref":"a/b"}}"#);
-    let policy = Policy::new(&scene, ORIP, IMMUTABLE, reason, change).await?;
-
-    let mark = scene.namespace.cluster().audit().mark()?;
-    for pod in RETURNING.into_iter().chain(["job"]) {
-        scene.namespace.end_pod(pod, End::Succeeded).await?;
-    }
-    scene.namespace.wait_offsets(POOL, &[]).await?;
-    let left: Vec<_> = (1..=5).map(|n| format!("10.1.0.{n}")).collect();
-    let left: Vec<_> = left.iter().map(String::as_str).collect();
-    // Its name never returns, so nothing is claimed.
-    scene.namespace.wait_reservations(&left).await?;
-    let are_left = |counters: &ipgc::report::Counters| counters.claims_forbidden.get() > 0;
-    scene
-        .wait_counter(&collecting, "claims to be given up", are_left)
-        .await?;
-    tokio::time::sleep(Duration::from_secs(9)).await;
-    assert_eq!(collecting.not_ready(), Vec::<String>::new());
-    let requests = scene.requests(mark)?;
-    let claims = requests
-        .iter()
-        .filter(|it| it.verb == "patch" && it.resource == ORIP);
-    let claims = claims.count();
-    // Five at once, and one for each sweep.
-    assert!((3..=12).contains(&claims), "{claims}");
-    let events = scene.events_of("OverlappingRangeIPReservation").await?;
-    let told = events.iter().filter(|it| it.contains(FORBIDDEN));
-    let told: Vec<_> = told.collect();
-    assert_eq!(told.len(), 1, "{events:?}");
-    assert!(told[0].starts_with("Warning"), "{told:?}");
-    assert!(told[0].contains("hands off"), "{told:?}");
-
-    let seen = snapshot(&client, &Scan::default()).await;
-    let forbidden = seen.unwrap().claims_forbidden;
-    assert!(forbidden.contains(&scene.namespace.name), "{forbidden:?}");
-
-    policy.end().await?;
-    scene.namespace.wait_reservations(&[]).await?;
-    let counted = collecting.end().await;
-    assert_eq!(
-        (counted["rows_freed"], counted["reservations_freed"]),
-        (6, 6)
-    );
     assert_eq!(counted["retries_exhausted"], 0);
     Ok(())
 }

@@ -108,24 +108,6 @@ async fn the_collector_and_the_plugin_work_with_ours() -> Result<()> {
     plane.stop().await
 }
 
-/// A cluster that has upstream's takes ours in their place, should somebody want that.
-#[tokio::test]
-async fn ours_are_accepted_where_upstreams_are_installed() -> Result<()> {
-    let cluster = Cluster::get().await?;
-    let file = printed(&cluster).await?;
-    let dry = [
-        "apply",
-        "--server-side",
-        "--force-conflicts",
-        "--dry-run=server",
-        "-f",
-    ];
-    let args = dry.map(AsRef::as_ref).into_iter().chain([file.as_os_str()]);
-    let said = cluster.kubectl(args).await?;
-    assert_eq!(said.lines().count(), KINDS.len(), "{said}");
-    Ok(())
-}
-
 /// One line for a CRD that drops what ipgc reads; none for upstream's and ours.
 #[tokio::test]
 async fn a_crd_that_drops_what_is_read_is_told() -> Result<()> {

@@ -7,7 +7,7 @@ use e2e::{Result, pods::End, wait};
 use http::Method;
 use ipgc::core::reservation::CLAIMED_PODREF;
 
-use crate::support::{Asked, COOLDOWN, POOL, Scene, address, just_before, plan, rows};
+use crate::support::{Asked, POOL, Scene, address, just_before, plan, rows};
 
 /// The last moment there is: absence was proven, and the DELETE is on its way.
 #[tokio::test]
@@ -41,26 +41,5 @@ async fn a_successor_takes_another_address_than_the_one_being_released() -> Resu
     scene.namespace.run_pod("web-0", &interfaces).await?;
     let third = scene.start("third", &network).await?;
     assert_eq!(third.addresses, [address("10.1.0.1")]);
-    Ok(())
-}
-
-/// As a StatefulSet does it: back within milliseconds, with the same address.
-#[tokio::test]
-async fn a_pod_that_comes_back_at_once_keeps_its_address_until_its_own_end() -> Result<()> {
-    let (scene, network) = Scene::with_network("stateful").await?;
-    let collecting = scene.collect().await?;
-    let first = scene.start("web-0", &network).await?;
-    scene.namespace.end_pod("web-0", End::Succeeded).await?;
-    let second = scene.start("web-0", &network).await?;
-    assert_eq!(first.addresses, second.addresses);
-    let held = rows([(1, &second.sandbox, "net1")]);
-    scene.keeps("the row", COOLDOWN * 2, &held).await?;
-    assert_eq!(collecting.counters().patches_sent.get(), 0);
-    scene.namespace.wait_reservations(&["10.1.0.1"]).await?;
-
-    scene.namespace.end_pod("web-0", End::Succeeded).await?;
-    scene.only(&[]).await?;
-    let counted = collecting.end().await;
-    assert_eq!((counted["rows_freed"], counted["patches_sent"]), (1, 1));
     Ok(())
 }
