@@ -24,7 +24,7 @@ use serde_json::json;
 
 use crate::{
     stage::Stage,
-    support::{COOLDOWN, LEASE, LOST_DEL, PATIENCE, SWEEP, Scene, witnessed},
+    support::{Apart, COOLDOWN, LEASE, LOST_DEL, PATIENCE, SWEEP, Scene, witnessed},
     wanted::Wanted,
 };
 
@@ -45,7 +45,7 @@ pub async fn graceful_delete_leaves_nothing_to_do(stage: Arc<Stage>) -> Result<(
     let findings = scene.findings().await?;
     assert!(findings.is_empty(), "of pods that live: {findings:#?}");
     for name in &names {
-        scene.delete(name, None).await?;
+        scene.namespace.delete_pod(name, None).await?;
     }
     for name in &names {
         scene.namespace.pod_gone(name, PATIENCE).await?;
@@ -121,7 +121,7 @@ pub async fn lost_del_is_freed_after_the_cooldown(stage: Arc<Stage>) -> Result<(
     network.mend()?;
     let again = scene.run(&Wanted::pod("late", &["net-a"])).await?;
     assert!(addresses.contains(&again[0]), "{again:?}");
-    scene.delete("late", None).await?;
+    scene.namespace.delete_pod("late", None).await?;
     scene.ends_clean(PATIENCE).await
 }
 
@@ -135,8 +135,8 @@ pub async fn forced_delete_with_a_live_kubelet(stage: Arc<Stage>) -> Result<()> 
     let heard = scene.run(&Wanted::pod("heard", &["net-b"])).await?;
     network.lose()?;
     let deleted = Instant::now();
-    scene.delete("lost", Some(0)).await?;
-    scene.delete("heard", Some(0)).await?;
+    scene.namespace.delete_pod("lost", Some(0)).await?;
+    scene.namespace.delete_pod("heard", Some(0)).await?;
     for address in lost.iter().chain(&heard) {
         scene.silent(*address).await?;
     }
@@ -171,12 +171,12 @@ pub async fn forced_while_the_kubelet_tries_again(stage: Arc<Stage>) -> Result<(
     let addresses = scene.run(&wanted).await?;
     assert_eq!(addresses.len(), 3);
     network.lose()?;
-    scene.delete("web", None).await?;
+    scene.namespace.delete_pod("web", None).await?;
     let first = || async { Ok(stage.detector.holders(addresses[0])) };
     let answers = |holders: &Vec<_>| holders.len() == 1;
     let second_try = LOST_DEL * 2 + Duration::from_secs(30);
     wait::holds_for("the first interface", second_try, first, answers).await?;
-    scene.delete("web", Some(0)).await?;
+    scene.namespace.delete_pod("web", Some(0)).await?;
     let gone = Instant::now();
     let both = || async { Ok((first().await?, scene.rows().await?.len())) };
     let held = |(holders, rows): &(Vec<_>, usize)| answers(holders) && *rows == 3;
@@ -207,20 +207,18 @@ pub async fn forced_while_a_hook_runs(stage: Arc<Stage>) -> Result<()> {
     scene.network("net-a", "10.133.0.0/24").await?;
     // The kubelet of the other node is restarted by a scenario beside this one.
     let node = &stage.tier.nodes()[0];
-    let mut pod = Wanted::pod("web", &["net-a"]).on(node).template();
-    pod["metadata"]["name"] = "web".into();
+    let mut wanted = Wanted::pod("web", &["net-a"]).on(node);
     let hook = witnessed(1) + LEASE + Duration::from_secs(120);
     let hook = ["/pause", "exit", &hook.as_secs().to_string()];
-    pod["spec"]["containers"][0]["lifecycle"] = json!({"postStart": {"exec": {"command": hook}}});
-    create(&scene.namespace.pods(), pod).await?;
-    let rows = || scene.rows();
-    let rows = wait::until_state("the pod's row", PATIENCE, rows, |rows| rows.len() == 1).await?;
-    scene.answers(rows[0].0).await?;
+    let container = &mut wanted.template["spec"]["containers"][0];
+    container["lifecycle"] = json!({"postStart": {"exec": {"command": hook}}});
+    scene.create(&wanted).await?;
+    let address = scene.first_address(PATIENCE).await?;
     // Multus reports the address a moment later.
     tokio::time::sleep(Duration::from_secs(10)).await;
-    scene.delete("web", Some(0)).await?;
+    scene.namespace.delete_pod("web", Some(0)).await?;
     let both = || async {
-        let holders = stage.detector.holders(rows[0].0);
+        let holders = stage.detector.holders(address);
         Ok((holders.len(), scene.rows().await?.len()))
     };
     let beyond = witnessed(1) + LEASE + Duration::from_secs(30);
@@ -240,27 +238,29 @@ pub async fn forced_while_a_hook_runs(stage: Arc<Stage>) -> Result<()> {
 pub async fn completed_job_gives_its_address_back(stage: Arc<Stage>) -> Result<()> {
     let scene = Scene::new(&stage, "job").await?;
     let network = scene.network_apart("net-a", "10.105.0.0/24").await?;
-    let mut template = Wanted::pod("work", &["net-a"])
-        .args(&["exit", "8"])
-        .template();
+    let wanted = Wanted::pod("work", &["net-a"]).args(&["exit", "8"]);
+    let mut template = wanted.template;
     template["spec"]["restartPolicy"] = "Never".into();
     let job = json!({"metadata": {"name": "work"}, "spec": {"template": template}});
-    let jobs: Api<Job> = scene.namespace.api();
-    create(&jobs, job).await?;
-    let held = || scene.rows();
-    let rows = wait::until_state("the job's row", PATIENCE, held, |rows| rows.len() == 1).await?;
-    let (address, _) = rows[0].clone();
-    scene.answers(address).await?;
-    network.lose()?;
-    let jobs = &jobs;
+    let jobs: &Api<Job> = &scene.namespace.api();
+    create(jobs, job).await?;
     let done = || async move {
         let job = jobs.get("work").await?;
-        Ok(job.status.and_then(|status| status.succeeded))
+        Ok(job.status.and_then(|status| status.succeeded) == Some(1))
     };
-    wait::until_state("the job to be done", LOST_DEL + PATIENCE, done, |done| {
-        *done == Some(1)
-    })
-    .await?;
+    ended_pod_gives_its_address_back(&scene, &network, "the job to be done", done).await
+}
+
+/// The scenario's pod, whose DEL is lost, ends and stays.
+async fn ended_pod_gives_its_address_back<F: Future<Output = Result<bool>>>(
+    scene: &Scene,
+    network: &Apart,
+    end: &str,
+    has_come: impl Fn() -> F,
+) -> Result<()> {
+    let address = scene.first_address(PATIENCE).await?;
+    network.lose()?;
+    wait::until_state(end, LOST_DEL + PATIENCE * 2, has_come, |it| *it).await?;
     // `--grace` from the end.
     scene
         .ends_clean(Duration::from_secs(120) + SWEEP + PATIENCE)
@@ -277,30 +277,18 @@ pub async fn evicted_pod_gives_its_address_back(stage: Arc<Stage>) -> Result<()>
     // The kubelet of the other node is restarted by a scenario beside this one, and measures volumes once a minute.
     let node = &stage.tier.nodes()[0];
     let wanted = Wanted::pod("greedy", &["net-a"]).on(node);
-    let wanted = wanted.args(&["fill", "/data/file", "20"]);
-    let mut pod = wanted.template();
-    pod["metadata"]["name"] = "greedy".into();
-    pod["spec"]["volumes"] = json!([{"name": "data", "emptyDir": {"sizeLimit": "5Mi"}}]);
-    pod["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "data", "mountPath": "/data"}]);
+    let mut wanted = wanted.args(&["fill", "/data/file", "20"]);
+    let spec = &mut wanted.template["spec"];
+    spec["volumes"] = json!([{"name": "data", "emptyDir": {"sizeLimit": "5Mi"}}]);
+    spec["containers"][0]["volumeMounts"] = json!([{"name": "data", "mountPath": "/data"}]);
+    scene.create(&wanted).await?;
     let pods = &scene.namespace.pods();
-    create(pods, pod).await?;
-    let held = || scene.rows();
-    let rows = wait::until_state("the pod's row", PATIENCE, held, |rows| rows.len() == 1).await?;
-    network.lose()?;
     let evicted = || async move {
         let pod = pods.get("greedy").await?;
-        Ok(pod.status.and_then(|status| status.reason))
+        let reason = pod.status.and_then(|status| status.reason);
+        Ok(reason.as_deref() == Some("Evicted"))
     };
-    wait::until_state("the eviction", LOST_DEL + PATIENCE * 2, evicted, |reason| {
-        reason.as_deref() == Some("Evicted")
-    })
-    .await?;
-    scene
-        .ends_clean(Duration::from_secs(120) + SWEEP + PATIENCE)
-        .await?;
-    assert_eq!(scene.freed().await?, [rows[0].0]);
-    assert_eq!(scene.pods().await?, (0, 1), "ipgc deletes no pods");
-    Ok(())
+    ended_pod_gives_its_address_back(&scene, &network, "the eviction", evicted).await
 }
 
 /// A pod is deleted, and its kubelet restarted, while the second interface is still being set up: the first
@@ -316,12 +304,8 @@ pub async fn deleted_while_it_is_set_up(stage: Arc<Stage>) -> Result<()> {
     scene
         .create(&Wanted::pod("web", &["net-a", "net-b"]).on(node))
         .await?;
-    let rows = || scene.rows();
-    let rows =
-        wait::until_state("the first row", PATIENCE * 2, rows, |rows| rows.len() == 1).await?;
-    let (address, _) = rows[0];
-    scene.answers(address).await?;
-    scene.delete("web", None).await?;
+    let address = scene.first_address(PATIENCE * 2).await?;
+    scene.namespace.delete_pod("web", None).await?;
     node.kill_kubelet().await?;
     node.start_kubelet().await?;
     scene
@@ -367,7 +351,7 @@ pub async fn churn(scene: &Scene, rounds: usize, live_rows: Rows) -> Result<()> 
         "spec": {
             "serviceName": "web", "replicas": 0, "podManagementPolicy": "Parallel",
             "selector": {"matchLabels": {"app": "web"}},
-            "template": Wanted::pod("web", &["net-a", "net-b"]).template(),
+            "template": Wanted::pod("web", &["net-a", "net-b"]).template,
         },
     });
     let sets: &Api<StatefulSet> = &scene.namespace.api();
@@ -402,7 +386,7 @@ pub async fn churn(scene: &Scene, rounds: usize, live_rows: Rows) -> Result<()> 
         };
         for victim in victims {
             let name = &format!("web-{victim}");
-            patiently(PATIENCE, || scene.delete(name, Some(0))).await?;
+            patiently(PATIENCE, || scene.namespace.delete_pod(name, Some(0))).await?;
         }
         if round % 2 == 0 {
             scale(REPLICAS).await?;

@@ -21,7 +21,7 @@ pub async fn default_network_by_whereabouts(stage: Arc<Stage>) -> Result<()> {
     let first = scene.run(&wanted("stays")).await?;
     let second = scene.run(&wanted("goes")).await?;
     network.lose()?;
-    scene.delete("goes", None).await?;
+    scene.namespace.delete_pod("goes", None).await?;
     scene
         .namespace
         .pod_gone("goes", LOST_DEL + PATIENCE)
@@ -36,7 +36,7 @@ pub async fn default_network_by_whereabouts(stage: Arc<Stage>) -> Result<()> {
     e2e::wait::holds_for("the other row", Duration::from_secs(10), rows, only_first).await?;
     assert_eq!(scene.freed().await?, second);
     network.mend()?;
-    scene.delete("stays", None).await?;
+    scene.namespace.delete_pod("stays", None).await?;
     scene.ends_clean(PATIENCE).await
 }
 
@@ -63,7 +63,7 @@ pub async fn attachments_without_version(stage: Arc<Stage>) -> Result<()> {
     );
     network.lose()?;
     // By force: two DELs that are lost take longer than the kubelet gives a try, so it would never go.
-    scene.delete("goes", Some(0)).await?;
+    scene.namespace.delete_pod("goes", Some(0)).await?;
     let rows = || scene.rows();
     let those_that_live =
         |rows: &Vec<(IpAddr, _)>| rows.iter().map(|row| row.0).eq(lives.iter().copied());
@@ -82,7 +82,7 @@ pub async fn attachments_without_version(stage: Arc<Stage>) -> Result<()> {
     freed.sort();
     assert_eq!(freed, goes, "both DELs were lost");
     network.mend()?;
-    scene.delete("lives", None).await?;
+    scene.namespace.delete_pod("lives", None).await?;
     scene.ends_clean(PATIENCE).await
 }
 
@@ -124,7 +124,7 @@ pub async fn node_slices_are_pools_of_their_own(stage: Arc<Stage>) -> Result<()>
     // had to call, and the second try succeeds.
     unused.lose()?;
     for name in ["one", "two"] {
-        scene.delete(name, Some(0)).await?;
+        scene.namespace.delete_pod(name, Some(0)).await?;
     }
     for (address, _) in scene.rows().await? {
         scene.silent(address).await?;
@@ -168,7 +168,7 @@ pub async fn interface_plugged_into_a_running_pod(stage: Arc<Stage>) -> Result<(
     let rows = || scene.rows();
     e2e::wait::holds_for("the row that nobody reports", LEASE, rows, both).await?;
     network.mend()?;
-    scene.delete("stays", None).await?;
+    scene.namespace.delete_pod("stays", None).await?;
     scene.namespace.pod_gone("stays", PATIENCE).await?;
     scene.ends_clean(witnessed(2) + LEASE + PATIENCE).await?;
     assert_eq!(scene.freed().await?.last(), Some(&plugged));

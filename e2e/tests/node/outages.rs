@@ -38,7 +38,7 @@ async fn held(
     let addresses = scene.run(&Wanted::pod("web", &["net-a"]).on(node)).await?;
     let address = addresses[0];
     node.kill_kubelet().await?;
-    scene.delete("web", Some(0)).await?;
+    scene.namespace.delete_pod("web", Some(0)).await?;
     scene.namespace.pod_gone("web", PATIENCE).await?;
     let both = || async { Ok((scene.rows().await?, stage.detector.holders(address))) };
     let as_before = |(rows, holders): &(Vec<(IpAddr, _)>, Vec<_>)| {

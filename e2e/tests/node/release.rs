@@ -83,13 +83,8 @@ impl Artifacts {
         let told = said(made.arg(artifacts.folder.join("key.key")))?;
         print!("{told}");
         println!("     release: {} s", began.elapsed().as_secs());
-        let mut digest = Command::new(Tool::Crane.path_blocking()?);
-        digest.args([
-            "--insecure",
-            "digest",
-            &format!("{}:{VERSION}", artifacts.image()),
-        ]);
-        said(&mut digest)?.trim().clone_into(&mut artifacts.digest);
+        let image = format!("{}:{VERSION}", artifacts.image());
+        artifacts.digest = crane(&["digest", &image])?;
         Ok(artifacts)
     }
 
@@ -128,6 +123,7 @@ impl Artifacts {
         assert!(sums.status.success(), "{sums:?}");
         let out = self.folder.join("out");
         let text = |name: &str| std::fs::read_to_string(out.join(name)).unwrap_or_default();
+        let image = format!("{}@{}", self.image(), self.digest);
         for platform in ["amd64", "arm64"] {
             let list = text(&format!("ipgc-linux-{platform}.spdx.json"));
             for dependency in ["kube-client", "ring", "tokio"] {
@@ -136,15 +132,9 @@ impl Artifacts {
                     "{dependency}"
                 );
             }
-            let mut crane = Command::new(Tool::Crane.path_blocking()?);
-            let image = format!("{}@{}", self.image(), self.digest);
-            crane.args([
-                "--insecure",
-                "config",
-                &format!("--platform=linux/{platform}"),
-                &image,
-            ]);
-            let config: Value = serde_json::from_str(&said(&mut crane)?).expect("a configuration");
+            let platform_of = format!("--platform=linux/{platform}");
+            let config = crane(&["config", &platform_of, &image])?;
+            let config: Value = serde_json::from_str(&config).expect("a configuration");
             assert_eq!(config["architecture"], platform);
             assert_eq!(config["config"]["User"], "65532:65532");
             assert_eq!(
@@ -171,7 +161,6 @@ impl Artifacts {
             text("cosign.pub"),
             std::fs::read_to_string(self.folder.join("key.pub")).unwrap()
         );
-        let image = format!("{}@{}", self.image(), self.digest);
         for (key, fits) in [("key.pub", true), ("other.pub", false)] {
             let key = self.folder.join(key).display().to_string();
             let mut blob = cosign(&["verify-blob", "--insecure-ignore-tlog", "--key", &key])?;
@@ -189,15 +178,10 @@ impl Artifacts {
                 let verified = said(cosign(&["verify"])?.args(by).arg(&signed));
                 assert_eq!(verified.is_ok(), fits, "{signed}: {verified:?}");
             }
+            let one = crane(&["digest", "--platform=linux/arm64", &image])?;
+            let one = format!("{}@{one}", self.image());
             let mut attested = cosign(&["verify-attestation", "--type=spdxjson"])?;
-            let mut crane = Command::new(Tool::Crane.path_blocking()?);
-            crane.args(["--insecure", "digest", "--platform=linux/arm64", &image]);
-            let one = said(&mut crane)?;
-            let attested = said(
-                attested
-                    .args(by)
-                    .arg(format!("{}@{}", self.image(), one.trim())),
-            );
+            let attested = said(attested.args(by).arg(one));
             assert_eq!(attested.is_ok(), fits, "{attested:?}");
         }
         let krew = self.folder.join("out/ipgc.yaml");
@@ -347,6 +331,13 @@ async fn nothing_is_left(stage: &Stage) -> Result<()> {
     let left: Vec<_> = all.lines().filter(|it| !others.contains(it)).collect();
     assert!(left.is_empty(), "{left:?}");
     Ok(())
+}
+
+/// The answer of the registry, which speaks plain HTTP.
+fn crane(args: &[&str]) -> Result<String> {
+    let mut crane = Command::new(Tool::Crane.path_blocking()?);
+    let said = said(crane.arg("--insecure").args(args))?;
+    Ok(said.trim().to_owned())
 }
 
 fn cosign(args: &[&str]) -> Result<Command> {

@@ -169,11 +169,11 @@ impl Stage {
         let answer = within("ipgc audit", command, AUDIT).await?;
         // 1: something was found.
         if !matches!(answer.status.code(), Some(0 | 1)) {
-            return Err(Error::Command {
-                what: "ipgc audit".into(),
-                status: answer.status.to_string(),
-                output: String::from_utf8_lossy(&answer.stderr).into_owned(),
-            });
+            let said = String::from_utf8_lossy(&answer.stderr);
+            return Err(Error::Other(format!(
+                "ipgc audit: {}: {said}",
+                answer.status
+            )));
         }
         let report: Value = serde_json::from_slice(&answer.stdout)?;
         let findings = report["findings"].as_array().cloned();

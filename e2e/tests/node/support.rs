@@ -10,10 +10,13 @@ use e2e::{
     Error, Namespace, Result,
     cluster::{create, unique},
     node::{Machine, WHEREABOUTS_KUBECONFIG, detector::Holding},
-    pools::{self, Row},
+    pools::Row,
     wait,
 };
-use ipgc::core::address::{Offset, Range};
+use ipgc::{
+    api::IpPool,
+    core::address::{Offset, Range},
+};
 use k8s_openapi::api::{
     apps::v1::ReplicaSet,
     core::v1::{Pod, ServiceAccount},
@@ -21,7 +24,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PropagationPolicy},
+    api::{ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
 
@@ -114,9 +117,7 @@ impl Scene {
 
     /// Makes a pod.
     pub async fn create(&self, wanted: &Wanted) -> Result<()> {
-        let mut pod = wanted.template();
-        pod["apiVersion"] = "v1".into();
-        pod["kind"] = "Pod".into();
+        let mut pod = wanted.template.clone();
         pod["metadata"]["name"] = wanted.name.as_str().into();
         create(&self.namespace.pods(), pod).await.map(drop)
     }
@@ -127,7 +128,7 @@ impl Scene {
             "metadata": {"name": "web"},
             "spec": {
                 "replicas": count, "selector": {"matchLabels": {"app": wanted.name}},
-                "template": wanted.template(),
+                "template": wanted.template,
             },
         });
         let sets: &Api<ReplicaSet> = &self.namespace.api();
@@ -181,6 +182,15 @@ impl Scene {
         Ok(())
     }
 
+    /// Waits for the first row of this scenario, and until a sandbox has its address.
+    pub async fn first_address(&self, deadline: Duration) -> Result<IpAddr> {
+        let rows = || self.rows();
+        let rows = wait::until_state("a row", deadline, rows, |rows| rows.len() == 1).await?;
+        let (address, _) = rows[0];
+        self.answers(address).await?;
+        Ok(address)
+    }
+
     /// Waits until some namespace of a pod has the address.
     pub async fn answers(&self, address: IpAddr) -> Result<Holding> {
         let what = format!("the detector to see {address}");
@@ -203,28 +213,17 @@ impl Scene {
         Ok(())
     }
 
-    /// Deletes a pod; `grace` 0 is by force.
-    pub async fn delete(&self, name: &str, grace: Option<u32>) -> Result<()> {
-        let parameters = DeleteParams {
-            grace_period_seconds: grace,
-            propagation_policy: Some(PropagationPolicy::Background),
-            ..DeleteParams::default()
-        };
-        self.namespace.pods().delete(name, &parameters).await?;
-        Ok(())
-    }
-
     /// The rows of this scenario's pods in all pools, with their addresses.
     pub async fn rows(&self) -> Result<Vec<(IpAddr, Row)>> {
-        let all = pools::all(self.namespace.client())
-            .list(&ListParams::default())
-            .await?;
+        let all = Api::<IpPool>::all(self.namespace.client().clone());
+        let all = all.list(&ListParams::default()).await?;
         let prefix = format!("{}/", self.namespace.name);
         let mut rows = Vec::new();
         for pool in all {
-            let range = pool.data["spec"]["range"].as_str().unwrap_or_default();
+            let spec = pool.spec.spec;
+            let range = spec["range"].as_str().unwrap_or_default();
             let range = Range::parse(range).ok_or_else(|| malformed(range))?;
-            let held = pool.data["spec"]["allocations"].as_object().cloned();
+            let held = spec["allocations"].as_object().cloned();
             for (key, row) in held.unwrap_or_default() {
                 let row: Row = serde_json::from_value(row)?;
                 let offset = Offset::parse(&key);
