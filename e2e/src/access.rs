@@ -4,7 +4,7 @@
 //! ran, and every `#[tokio::test]` has its own. None of them retries by itself ([`kube::Config`] would, for
 //! minutes), so that a test sees what the server answered.
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, path::Path};
 
 use http::header::{HeaderValue, USER_AGENT};
 use k8s_openapi::ByteString;
@@ -14,7 +14,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::{Error, Result, cluster::unique, ours::clean, process::tied};
+use crate::{Result, cluster::unique};
 
 /// The user agent of clients that were not given one.
 pub const HARNESS_AGENT: &str = "ipgc-e2e";
@@ -28,13 +28,6 @@ pub struct Access {
     token: String,
     namespace: String,
 }
-
-/// Where a pod finds it. The process has its own mount namespace, so the tmpfs hides `/run` from it alone.
-const MOUNT: &str = "mount -t tmpfs e2e /run
-    mkdir -p /run/secrets/kubernetes.io
-    cp -R \"$1\" /run/secrets/kubernetes.io/serviceaccount
-    shift
-    exec \"$@\"";
 
 impl Access {
     /// Access by bearer token.
@@ -85,28 +78,6 @@ impl Access {
         write_private(&folder.join("ca.crt"), &self.ca_pem)?;
         write_private(&folder.join("token"), self.token.as_bytes())?;
         write_private(&folder.join("namespace"), self.namespace.as_bytes())
-    }
-
-    /// A command that finds the way in where a pod does, in a mount namespace of its own; `dir` is made for it.
-    /// That takes root or user namespaces.
-    pub fn in_pod(&self, dir: &Path, program: &Path) -> Result<Command> {
-        let address = self.url.trim_start_matches("https://").rsplit_once(':');
-        let (host, port) =
-            address.ok_or_else(|| Error::Other(format!("{} has no port", self.url)))?;
-        self.write_account(dir)?;
-        let mut command = clean(tied("unshare"));
-        if !rustix::process::geteuid().is_root() {
-            command.args(["--user", "--map-root-user"]);
-        }
-        command
-            .args(["--mount", "sh", "-euc", MOUNT, "in-pod"])
-            .args([dir, program]);
-        command
-            // Where no kubeconfig is.
-            .env("HOME", dir)
-            .env("KUBERNETES_SERVICE_HOST", host)
-            .env("KUBERNETES_SERVICE_PORT", port);
-        Ok(command)
     }
 
     /// The kube configuration, without hidden retries.

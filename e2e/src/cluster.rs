@@ -8,14 +8,8 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::api::{
-    core::v1::{Namespace as NamespaceObject, ServiceAccount},
-    events::v1::Event,
-};
-use kube::{
-    Api, Client,
-    api::{ListParams, PostParams},
-};
+use k8s_openapi::api::core::v1::Namespace as NamespaceObject;
+use kube::{Api, Client, api::PostParams};
 use rand::RngExt as _;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -44,6 +38,7 @@ pub struct Cluster {
 }
 
 /// A namespace of a test's own.
+#[derive(Clone)]
 pub struct Namespace {
     /// Its name.
     pub name: String,
@@ -164,24 +159,6 @@ impl Namespace {
     pub async fn kubectl(&self, args: &[&str]) -> Result<String> {
         let place = ["--namespace", &self.name];
         self.cluster.kubectl(place.iter().chain(args)).await
-    }
-
-    /// Makes a service account.
-    pub async fn service_account(&self, name: &str) -> Result<()> {
-        let account = json!({"metadata": {"name": name}});
-        create(&self.api::<ServiceAccount>(), account).await?;
-        Ok(())
-    }
-
-    /// The events about objects of this namespace, oldest first.
-    pub async fn events(&self) -> Result<Vec<Event>> {
-        let mut events = self
-            .api::<Event>()
-            .list(&ListParams::default())
-            .await?
-            .items;
-        events.sort_by_key(|event| event.metadata.creation_timestamp.clone().map(|time| time.0));
-        Ok(events)
     }
 }
 

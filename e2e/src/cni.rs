@@ -5,22 +5,26 @@
 //! the namespace for which the [`Cni`] was made; every test has its own, and with it upstream's lease
 //! `whereabouts`. The plugin writes below the folder of the run only.
 
-use std::{net::IpAddr, path::PathBuf, process::Stdio, time::Duration};
+use std::{net::IpAddr, path::PathBuf, process::Command, time::Duration};
 
 use rand::RngExt as _;
 use serde_json::{Value, json};
-use tokio::{io::AsyncWriteExt as _, process::Command};
 
 use crate::{
-    Error, Namespace, Result, access::write_private, cluster::unique, process, tools::Tool,
+    Error, Namespace, Result,
+    access::write_private,
+    cluster::unique,
+    pods::{Interface, PodPlan},
+    process,
+    tools::Tool,
 };
 
 /// Upstream gives ADD two minutes and DEL one. A call that takes longer than both hangs.
 const CALL: Duration = Duration::from_secs(150);
 
-/// The plugin with its configuration for one namespace of pools.
-#[derive(Clone, Debug)]
+/// The plugin with its configuration for one namespace of pods and pools.
 pub struct Cni {
+    namespace: Namespace,
     plugin: PathBuf,
     flat_file: PathBuf,
     log: PathBuf,
@@ -35,6 +39,14 @@ pub struct Sandbox {
     pub namespace: String,
     /// The pod's name.
     pub pod: String,
+}
+
+/// A pod that runs with addresses from the plugin.
+pub struct Started {
+    /// Its sandbox.
+    pub sandbox: Sandbox,
+    /// Its addresses, in the order of its interfaces and their ranges.
+    pub addresses: Vec<IpAddr>,
 }
 
 /// A network with whereabouts IPAM.
@@ -97,6 +109,15 @@ impl Network {
         self.with("network_name", name)
     }
 
+    /// An interface in this network, as multus reports it of a pod in this namespace.
+    pub fn interface(&self, namespace: &str, interface: &str, ips: &[IpAddr]) -> Interface {
+        Interface {
+            network: format!("{namespace}/{}", self.name),
+            interface: interface.to_owned(),
+            ips: ips.to_vec(),
+        }
+    }
+
     /// The configuration as a network attachment holds it.
     pub fn config(&self) -> Value {
         json!({"cniVersion": "1.0.0", "name": self.name, "type": "bridge", "ipam": self.ipam})
@@ -120,15 +141,37 @@ impl Cni {
         });
         write_private(&flat_file, flat.to_string().as_bytes())?;
         Ok(Self {
+            namespace: pools.clone(),
             plugin: Tool::Whereabouts.path().await?,
             flat_file,
             log,
         })
     }
 
-    /// The last lines of the plugin's log, for messages.
-    pub fn log_tail(&self) -> String {
-        process::tail(&self.log, 40)
+    /// Makes a pod, calls ADD for `net1`, `net2`, …, and lets it run.
+    pub async fn start(&self, plan: &PodPlan, networks: &[&Network]) -> Result<Started> {
+        self.namespace.pod(plan).await?;
+        let (sandbox, interfaces) = self.set_up(&plan.name, networks).await?;
+        self.namespace.run_pod(&plan.name, &interfaces).await?;
+        let addresses = interfaces.into_iter().flat_map(|it| it.ips).collect();
+        Ok(Started { sandbox, addresses })
+    }
+
+    /// A new sandbox of a pod, and its interfaces `net1`, `net2`, ….
+    pub async fn set_up(
+        &self,
+        pod: &str,
+        networks: &[&Network],
+    ) -> Result<(Sandbox, Vec<Interface>)> {
+        let home = &self.namespace.name;
+        let sandbox = Sandbox::new(home, pod);
+        let mut interfaces = Vec::new();
+        for (number, network) in (1..).zip(networks) {
+            let name = format!("net{number}");
+            let addresses = self.add(network, &sandbox, &name).await?;
+            interfaces.push(network.interface(home, &name, &addresses));
+        }
+        Ok((sandbox, interfaces))
     }
 
     /// ADD: the addresses that the interface got, in the order of the ranges.
@@ -167,7 +210,8 @@ impl Cni {
             "IgnoreUnknown=1;K8S_POD_NAMESPACE={};K8S_POD_NAME={};K8S_POD_INFRA_CONTAINER_ID={}",
             sandbox.namespace, sandbox.pod, sandbox.id
         );
-        let mut child = Command::new(&self.plugin)
+        let mut plugin = Command::new(&self.plugin);
+        plugin
             .env_clear()
             .env("CNI_COMMAND", command)
             .env("CNI_CONTAINERID", &sandbox.id)
@@ -177,36 +221,13 @@ impl Cni {
             )
             .env("CNI_IFNAME", interface)
             .env("CNI_ARGS", args)
-            .env("CNI_PATH", self.plugin.parent().unwrap_or(&self.plugin))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()?;
-        if let Some(mut stdin) = child.stdin.take() {
-            let text = config.to_string();
-            // A plugin that refused before it read says so in its answer.
-            stdin.write_all(text.as_bytes()).await.ok();
-        }
-        let answer = tokio::time::timeout(CALL, child.wait_with_output())
-            .await
-            .map_err(|_| Error::Deadline {
-                what: format!("CNI {command}"),
-                after: CALL,
-                state: self.log_tail(),
-            })??;
-        let text = String::from_utf8_lossy(&answer.stdout).into_owned();
-        if answer.status.success() {
-            return Ok(text);
-        }
-        Err(Error::Command {
-            what: format!("CNI {command} for {interface}"),
-            status: answer.status.to_string(),
-            output: format!(
-                "{text}\n{}\n{}",
-                String::from_utf8_lossy(&answer.stderr),
-                self.log_tail()
-            ),
+            .env("CNI_PATH", self.plugin.parent().unwrap_or(&self.plugin));
+        let what = format!("CNI {command} for {interface}");
+        let answer = process::fed(&what, plugin, &config.to_string(), CALL).await;
+        let answer = answer.and_then(|answer| process::success(what, answer));
+        answer.map_err(|error| {
+            // The last lines of its log say more.
+            Error::Other(format!("{error}\n{}", process::tail(&self.log, 40)))
         })
     }
 }

@@ -14,6 +14,7 @@ mod servers;
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
     sync::Mutex,
     time::Duration,
 };
@@ -27,7 +28,7 @@ use crate::{
     access::{Access, HARNESS_AGENT},
     audit::AuditLog,
     crds,
-    process::{Process, lock},
+    process::{Process, lock, said},
     rundir::RunDir,
     tools::{self, Tool},
     wait::{self, Probe},
@@ -65,9 +66,6 @@ pub struct Options {
     pub port: Option<u16>,
     /// Whether the CRDs are installed.
     pub crds: bool,
-    /// Whether etcd waits until the disk has what is written, as it does in a cluster. Nothing here has to survive
-    /// a power cut.
-    pub fsync: bool,
 }
 
 impl Default for Options {
@@ -80,7 +78,6 @@ impl Default for Options {
             accounts: false,
             port: None,
             crds: true,
-            fsync: false,
         }
     }
 }
@@ -130,7 +127,7 @@ impl ControlPlane {
         let attempts = if options.port.is_some() { 1 } else { ATTEMPTS };
         for _ in 0..attempts {
             match Self::attempt(&etcd, &api_server, controller_manager.as_deref(), &options).await {
-                Err(error @ Error::Start { .. }) if port_taken(&error) => last = Some(error),
+                Err(error) if port_taken(&error) => last = Some(error),
                 result => return result,
             }
         }
@@ -156,7 +153,7 @@ impl ControlPlane {
         let dir = RunDir::create()?;
         let files = Files::write(dir.path(), options)?;
         let addresses = Addresses::free(options.port)?;
-        let etcd = servers::start_etcd(etcd, &files, addresses, options)?;
+        let etcd = servers::start_etcd(etcd, &files, addresses)?;
         let api_server = servers::start_api_server(api_server, &files, addresses, options)?;
         let ca_pem = servers::ca(&api_server, &etcd, &files, START).await?;
         let mut plane = Self {
@@ -220,11 +217,6 @@ impl ControlPlane {
         self.addresses.api_server
     }
 
-    /// The CA that signed the server's certificate, PEM.
-    pub fn ca_pem(&self) -> &[u8] {
-        &self.ca_pem
-    }
-
     /// The folder of this run: logs, audit log, and whatever a test puts there.
     pub fn dir(&self) -> &Path {
         &self.files.dir
@@ -258,17 +250,7 @@ impl ControlPlane {
 
     /// A new client of [`ADMIN`].
     pub async fn admin(&self) -> Result<Client> {
-        self.client(ADMIN).await
-    }
-
-    /// A new client of a user.
-    pub async fn client(&self, user: &str) -> Result<Client> {
-        self.access(user)?.client(HARNESS_AGENT).await
-    }
-
-    /// A new client of [`ADMIN`] with a user agent of its own, for counting.
-    pub async fn client_named(&self, user_agent: &str) -> Result<Client> {
-        self.access(ADMIN)?.client(user_agent).await
+        self.access(ADMIN)?.client(HARNESS_AGENT).await
     }
 
     /// The way in of a user who reaches the server at another URL, such as from a network of the run.
@@ -350,7 +332,7 @@ impl ControlPlane {
         fs::remove_dir_all(&data)?;
         copy_dir(&copy, &data)?;
         let program = Tool::Etcd.path().await?;
-        let etcd = servers::start_etcd(&program, &self.files, self.addresses, &self.options)?;
+        let etcd = servers::start_etcd(&program, &self.files, self.addresses)?;
         *lock(&self.etcd) = etcd.into();
         self.restart_api_server().await
     }
@@ -372,22 +354,12 @@ impl ControlPlane {
     }
 }
 
-/// Copies a folder with all that is in it.
+/// Copies a folder, with all that is in it, to a place where nothing is.
 fn copy_dir(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let to = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy_dir(&entry.path(), &to)?;
-        } else {
-            fs::copy(entry.path(), &to)?;
-        }
-    }
-    Ok(())
+    said(Command::new("cp").arg("-R").args([from, to])).map(drop)
 }
 
 /// Whether a server failed because somebody else had its port.
 fn port_taken(error: &Error) -> bool {
-    matches!(error, Error::Start { tail, .. } if tail.contains("address already in use"))
+    error.to_string().contains("address already in use")
 }

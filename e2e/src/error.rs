@@ -4,7 +4,7 @@
 //! sentences for the person who reads a failed test run. Where a server is concerned, they have the end of its log.
 //! Nothing here retries.
 
-use std::{fmt, io, panic::Location, path::PathBuf, time::Duration};
+use std::{fmt, io, panic::Location, time::Duration};
 
 /// Any failure of the harness.
 pub enum Error {
@@ -15,37 +15,10 @@ pub enum Error {
         /// The line that asked.
         at: &'static Location<'static>,
     },
-    /// Something is not as it has to be, in a sentence.
+    /// A condition did not come true in time, in a sentence.
+    Deadline(String),
+    /// Something else is not as it has to be, in a sentence.
     Other(String),
-    /// A command ended with an error.
-    Command {
-        /// The command.
-        what: String,
-        /// Its exit status.
-        status: String,
-        /// The end of what it printed.
-        output: String,
-    },
-    /// A server did not come up.
-    Start {
-        /// Which server.
-        server: &'static str,
-        /// In one line.
-        why: String,
-        /// Its log file.
-        log: PathBuf,
-        /// The last lines of that file.
-        tail: String,
-    },
-    /// A condition did not come true in time.
-    Deadline {
-        /// The condition.
-        what: String,
-        /// How long was waited.
-        after: Duration,
-        /// The last state that was seen.
-        state: String,
-    },
 }
 
 /// The result of the whole crate.
@@ -55,25 +28,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Foreign { source, at } => write!(f, "{source} (at {at})"),
-            Self::Other(sentence) => f.write_str(sentence),
-            Self::Command {
-                what,
-                status,
-                output,
-            } => write!(f, "{what} failed ({status}):\n{output}"),
-            Self::Start {
-                server,
-                why,
-                log,
-                tail,
-            } => write!(
-                f,
-                "{server} did not start: {why}\n--- the end of {} (IPGC_E2E_KEEP=1 keeps it) ---\n{tail}",
-                log.display()
-            ),
-            Self::Deadline { what, after, state } => {
-                write!(f, "waited {after:?} for {what}; last seen: {state}")
-            }
+            Self::Deadline(sentence) | Self::Other(sentence) => f.write_str(sentence),
         }
     }
 }
@@ -96,6 +51,11 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for Error {
 }
 
 impl Error {
+    /// A condition did not come true within this time, and this state was the last that was seen.
+    pub fn late(what: &str, after: Duration, state: &str) -> Self {
+        Self::Deadline(format!("waited {after:?} for {what}; last seen: {state}"))
+    }
+
     /// The HTTP status with which the API server refused, if that is what happened.
     pub fn api_code(&self) -> Option<u16> {
         match self.source_as()? {

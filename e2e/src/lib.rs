@@ -17,12 +17,11 @@
 //!    ├ upstream   upstream's own ip-control-loop and ip-reconciler
 //!    ├ ours       the binary ipgc as a process
 //!    ├ bench      requests, CPU, memory and latency of ipgc
-//!    └ wire       ipgc over a bad wire, overloaded, and for long
+//!    └ wire       ipgc over a bad wire, and for long
 //! ```
 //!
 //! | environment | effect |
 //! |---|---|
-//! | `KUBEBUILDER_ASSETS` | folder with etcd, kube-apiserver and, optionally, kube-controller-manager, instead of a build |
 //! | `IPGC_E2E_CACHE` | folder for built tools and for the folders of runs; default `~/.cache/ipgc-e2e` |
 //! | `IPGC_E2E_KEEP=1` | keeps the folders of runs, for the logs |
 //!

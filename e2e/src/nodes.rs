@@ -35,7 +35,38 @@ pub struct LiveNode {
     /// Its name.
     pub name: String,
     client: Client,
-    heart: Mutex<Option<JoinHandle<()>>>,
+    heart: Mutex<Option<Heartbeats>>,
+}
+
+/// The kubelets of some nodes, as far as their Leases. They stop when this is dropped.
+pub struct Heartbeats(JoinHandle<()>);
+
+impl Heartbeats {
+    /// Renews each Lease once in `interval`, one after the other.
+    pub fn start(client: Client, nodes: Vec<String>, interval: Duration) -> Self {
+        let leases: Api<Lease> = Api::namespaced(client, LEASES);
+        let pause = interval / u32::try_from(nodes.len().max(1)).unwrap_or(u32::MAX);
+        Self(tokio::spawn(async move {
+            let mut turns = tokio::time::interval(pause);
+            let kubelet = PatchParams {
+                field_manager: Some("kubelet".to_owned()),
+                ..PatchParams::default()
+            };
+            for node in nodes.iter().cycle() {
+                turns.tick().await;
+                // A beat that a loaded server drops is followed by the next; a server that is gone is for the test to
+                // notice.
+                let renewed = Patch::Merge(json!({"spec": {"renewTime": now()}}));
+                leases.patch(node, &kubelet, &renewed).await.ok();
+            }
+        }))
+    }
+}
+
+impl Drop for Heartbeats {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl Cluster {
@@ -50,10 +81,11 @@ impl Cluster {
             json!([{"apiVersion": "v1", "kind": "Node", "name": name, "uid": node.uid()}]);
         let leases: Api<Lease> = Api::namespaced(self.client().clone(), LEASES);
         create(&leases, lease).await?;
-        let heart = tokio::spawn(beat(leases, name.clone()));
+        let client = self.client().clone();
+        let heart = Heartbeats::start(client.clone(), vec![name.clone()], HEARTBEAT);
         let node = LiveNode {
             name,
-            client: self.client().clone(),
+            client,
             heart: Mutex::new(Some(heart)),
         };
         node.report(true).await?;
@@ -65,7 +97,7 @@ impl LiveNode {
     /// No heartbeat any more, and what the node controller then writes. Nothing says whether its
     /// sandboxes go on.
     pub async fn silence(&self) -> Result<()> {
-        self.stop_heart();
+        drop(lock(&self.heart).take());
         self.report(false).await
     }
 
@@ -77,32 +109,6 @@ impl LiveNode {
             .patch_status(&self.name, &PatchParams::default(), &Patch::Merge(status))
             .await?;
         Ok(())
-    }
-
-    fn stop_heart(&self) {
-        if let Some(heart) = lock(&self.heart).take() {
-            heart.abort();
-        }
-    }
-}
-
-impl Drop for LiveNode {
-    fn drop(&mut self) {
-        self.stop_heart();
-    }
-}
-
-/// Renews a Lease for ever.
-async fn beat(leases: Api<Lease>, name: String) {
-    loop {
-        tokio::time::sleep(HEARTBEAT).await;
-        let renewed = json!({"spec": {"renewTime": now()}});
-        // A beat that a loaded server drops is followed by the next; a server that is gone is for
-        // the test to notice.
-        leases
-            .patch(&name, &PatchParams::default(), &Patch::Merge(renewed))
-            .await
-            .ok();
     }
 }
 

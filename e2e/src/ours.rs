@@ -12,9 +12,10 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 
 use crate::{
-    Cluster, Error, Result,
+    Cluster, ControlPlane, Error, Result,
     access::Access,
     cluster::unique,
+    node::install::NAMESPACE,
     process::{Process, said, success, tail, tied},
     tools::{Tool, blocking},
     wait,
@@ -145,6 +146,17 @@ pub fn clean(mut command: Command) -> Command {
     command
 }
 
+/// The way in of ipgc's own account, once the manifests that were applied give it all its rights.
+pub async fn account(plane: &ControlPlane) -> Result<Access> {
+    let account = plane.service_account(NAMESPACE, "ipgc").await?;
+    let config = ipgc::config::Config {
+        lease_namespace: Some(NAMESPACE.to_owned()),
+        ..Default::default()
+    };
+    until_missing(&account, &config, &[]).await?;
+    Ok(account)
+}
+
 /// Waits until the authorizer, which learns of new bindings by a watch, misses just these rights.
 pub async fn until_missing(
     account: &Access,
@@ -192,30 +204,6 @@ impl Ipgc {
         access.write(&kubeconfig)?;
         let mut command = clean(tied(program));
         command.args(["run", "--kubeconfig"]).arg(kubeconfig);
-        Self::start_command(command, &place, args, settings)
-    }
-
-    /// The same of a binary that was built elsewhere, as in a pod: with its way in where a pod finds it. That takes
-    /// root or user namespaces.
-    pub fn start_in_pod(
-        program: &Path,
-        cluster: &Cluster,
-        access: &Access,
-        args: &[&str],
-        settings: &[(&str, &str)],
-    ) -> Result<Self> {
-        let place = cluster.dir().join(unique("ipgc"));
-        let mut command = access.in_pod(&place, program)?;
-        command.arg("run");
-        Self::start_command(command, &place, args, settings)
-    }
-
-    fn start_command(
-        mut command: Command,
-        place: &Path,
-        args: &[&str],
-        settings: &[(&str, &str)],
-    ) -> Result<Self> {
         command.args(args);
         let alone = ("LEADER_ELECT", "false");
         for (name, value) in [&[alone], settings].concat() {

@@ -4,7 +4,7 @@
 //! with all containers terminated, a forced one goes away while its phase still says Running, and the pod
 //! garbage collector writes phase Failed and leaves the containers running. Nothing here touches a pool.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{net::IpAddr, time::Duration};
 
 use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
 use kube::{
@@ -12,6 +12,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, Preconditions},
 };
 use serde_json::{Value, json};
+use testkit::fixtures::{self, PodBuilder};
 
 use crate::{
     Namespace, Result,
@@ -19,59 +20,54 @@ use crate::{
     wait::{self, PATIENCE},
 };
 
-/// The annotation in which multus reports addresses, once all interfaces are up.
-pub const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
-
-/// The annotation in which a pod asks for networks.
-pub const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
-
-/// The image of each pod's one container, which nobody pulls.
-const IMAGE: &str = "registry.invalid/none";
+pub use fixtures::{NETWORK_STATUS, NETWORKS};
 
 /// A pod to make.
 #[derive(Clone, Debug)]
 pub struct PodPlan {
     /// Its name.
     pub name: String,
-    /// Its node; the object need not exist.
-    pub node: Option<String>,
-    /// Its annotations.
-    pub annotations: BTreeMap<String, String>,
-    /// `terminationGracePeriodSeconds`.
-    pub grace: i64,
-    /// Whether a ReplicaSet controls it, so that its name never returns. The ReplicaSet need not exist:
-    /// nothing here collects what it owned.
-    pub of_replica_set: bool,
+    pod: PodBuilder,
 }
 
 impl PodPlan {
-    /// A pod of one container on a node without an object.
+    /// A pod of one container on a node without an object, with next to no termination grace.
     pub fn new(name: impl Into<String>) -> Self {
+        let name = name.into();
+        // Its namespace is that in which it is made.
+        let pod = fixtures::pod("", &name).with(|pod| pod["metadata"]["namespace"] = Value::Null);
         Self {
-            name: name.into(),
-            node: Some("e2e-node".into()),
-            annotations: BTreeMap::new(),
-            grace: 30,
-            of_replica_set: false,
+            pod: pod.node("e2e-node").grace(1),
+            name,
         }
     }
 
-    /// Controlled by a ReplicaSet.
-    pub fn of_replica_set(mut self) -> Self {
-        self.of_replica_set = true;
-        self
+    fn but(self, change: impl FnOnce(PodBuilder) -> PodBuilder) -> Self {
+        Self {
+            name: self.name,
+            pod: change(self.pod),
+        }
+    }
+
+    /// Controlled by a ReplicaSet, so that its name never returns. The ReplicaSet need not exist: nothing here
+    /// collects what it owned.
+    pub fn of_replica_set(self) -> Self {
+        self.but(|pod| pod.owner("ReplicaSet", "owner"))
     }
 
     /// On another node.
-    pub fn on(mut self, node: impl Into<String>) -> Self {
-        self.node = Some(node.into());
-        self
+    pub fn on(self, node: &str) -> Self {
+        self.but(|pod| pod.node(node))
+    }
+
+    /// With another termination grace, in seconds.
+    pub fn grace(self, seconds: u32) -> Self {
+        self.but(|pod| pod.grace(seconds.into()))
     }
 
     /// Not scheduled yet.
-    pub fn unscheduled(mut self) -> Self {
-        self.node = None;
-        self
+    pub fn unscheduled(self) -> Self {
+        self.but(|pod| pod.with(|pod| pod["spec"]["nodeName"] = Value::Null))
     }
 
     /// With these networks asked for, as in `net-a,net-b`.
@@ -80,27 +76,8 @@ impl PodPlan {
     }
 
     /// With one more annotation.
-    pub fn annotation(mut self, key: &str, value: &str) -> Self {
-        self.annotations.insert(key.into(), value.into());
-        self
-    }
-
-    fn object(&self) -> Value {
-        let owner = json!({
-            "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "owner", "controller": true,
-            "uid": "00000000-0000-4000-8000-0000000000ff",
-        });
-        let owners: Vec<Value> = self.of_replica_set.then_some(owner).into_iter().collect();
-        json!({
-            "metadata": {
-                "name": self.name, "annotations": self.annotations, "ownerReferences": owners,
-            },
-            "spec": {
-                "nodeName": self.node,
-                "containers": [{"name": "main", "image": IMAGE}],
-                "terminationGracePeriodSeconds": self.grace,
-            },
-        })
+    pub fn annotation(self, key: &str, value: &str) -> Self {
+        self.but(|pod| pod.annotation(key, value))
     }
 }
 
@@ -112,7 +89,7 @@ pub struct Interface {
     /// The name in the pod, `net1`.
     pub interface: String,
     /// Its addresses.
-    pub ips: Vec<String>,
+    pub ips: Vec<IpAddr>,
 }
 
 /// How a pod ended.
@@ -127,7 +104,7 @@ pub enum End {
 impl Namespace {
     /// Makes a pod. It is Pending, with a node and without a status.
     pub async fn pod(&self, plan: &PodPlan) -> Result<Pod> {
-        create(&self.pods(), plan.object()).await
+        create(&self.pods(), plan.pod.clone().build()).await
     }
 
     /// Makes a pod and lets it run with these interfaces.
@@ -138,16 +115,14 @@ impl Namespace {
 
     /// The kubelet's write while the sandbox is set up: condition False, containers waiting.
     pub async fn prepare_pod(&self, name: &str) -> Result<Pod> {
-        let waiting = json!({"waiting": {"reason": "ContainerCreating"}});
-        self.pod_status(name, "Pending", "False", &waiting).await
+        self.patch_status(name, fixtures::starting_status()).await
     }
 
     /// The writes of multus and the kubelet once the pod runs: the annotation, condition True, containers
     /// running.
     pub async fn run_pod(&self, name: &str, interfaces: &[Interface]) -> Result<Pod> {
         self.network_status(name, interfaces).await?;
-        let running = json!({"running": {"startedAt": now()}});
-        self.pod_status(name, "Running", "True", &running).await
+        self.patch_status(name, fixtures::running_status()).await
     }
 
     /// Writes the network-status annotation as multus does.
@@ -177,21 +152,21 @@ impl Namespace {
     /// The kubelet's write when everything of the pod has ended: terminal phase, condition False, all
     /// containers terminated, in one write.
     pub async fn finish_pod(&self, name: &str, end: End) -> Result<Pod> {
-        let (phase, code) = match end {
-            End::Succeeded => ("Succeeded", 0),
-            End::Failed => ("Failed", 137),
+        let phase = match end {
+            End::Succeeded => "Succeeded",
+            End::Failed => "Failed",
         };
-        let terminated = json!({"terminated": {
-            "exitCode": code, "reason": "Completed", "startedAt": now(), "finishedAt": now(),
-        }});
-        self.pod_status(name, phase, "False", &terminated).await
+        let mut status = fixtures::ended_status(phase);
+        let state = &mut status["containerStatuses"][0]["state"];
+        state["terminated"]["finishedAt"] = now().into();
+        self.patch_status(name, status).await
     }
 
     /// The pod garbage collector's write for a pod of a node that is gone: phase Failed, containers
     /// untouched.
     pub async fn fail_pod_from_afar(&self, name: &str) -> Result<Pod> {
-        let patch = json!({"status": {"phase": "Failed", "reason": "NodeLost"}});
-        self.patch_status(name, patch).await
+        let status = json!({"phase": "Failed", "reason": "NodeLost"});
+        self.patch_status(name, status).await
     }
 
     /// Asks for a deletion. With a grace of zero the object is gone when this returns (unless it has
@@ -249,40 +224,10 @@ impl Namespace {
         self.api()
     }
 
-    async fn pod_status(
-        &self,
-        name: &str,
-        phase: &str,
-        sandbox: &str,
-        state: &Value,
-    ) -> Result<Pod> {
-        let ready = state.get("running").is_some();
-        let container = json!({
-            "name": "main", "state": state, "ready": ready, "started": ready, "restartCount": 0,
-            "image": IMAGE, "imageID": "",
-        });
-        let condition = |kind: &str, status: &str| json!({"type": kind, "status": status, "lastTransitionTime": now()});
-        let readiness = if ready { "True" } else { "False" };
-        let patch = json!({"status": {
-            "phase": phase,
-            "startTime": now(),
-            "conditions": [
-                condition("PodReadyToStartContainers", sandbox),
-                condition("Initialized", "True"),
-                condition("Ready", readiness),
-                condition("ContainersReady", readiness),
-                condition("PodScheduled", "True"),
-            ],
-            "containerStatuses": [container],
-        }});
-        self.patch_status(name, patch).await
-    }
-
-    async fn patch_status(&self, name: &str, patch: Value) -> Result<Pod> {
-        Ok(self
-            .pods()
-            .patch_status(name, &PatchParams::default(), &Patch::Merge(patch))
-            .await?)
+    async fn patch_status(&self, name: &str, status: Value) -> Result<Pod> {
+        let patch = Patch::Merge(json!({"status": status}));
+        let parameters = PatchParams::default();
+        Ok(self.pods().patch_status(name, &parameters, &patch).await?)
     }
 }
 

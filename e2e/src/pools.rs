@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use ipgc::api::{self, IpPool, NetworkAttachmentDefinition, NodeSlicePool};
 use kube::{
-    Api, Client,
-    api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams},
-    core::GroupVersionKind,
+    ResourceExt as _,
+    api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -17,6 +17,7 @@ use testkit::fixtures;
 use crate::{
     Namespace, Result,
     cluster::{create, from_json},
+    cni::Network,
     wait,
 };
 
@@ -57,31 +58,6 @@ pub struct Reservation {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// A kind of whereabouts.
-fn whereabouts(kind: &str) -> ApiResource {
-    ApiResource::from_gvk(&GroupVersionKind::gvk(
-        "whereabouts.cni.cncf.io",
-        "v1alpha1",
-        kind,
-    ))
-}
-
-/// The pools of a namespace, untyped.
-pub fn pools(client: &Client, namespace: &str) -> Api<DynamicObject> {
-    Api::namespaced_with(client.clone(), namespace, &whereabouts("IPPool"))
-}
-
-/// The pools of all namespaces, untyped.
-pub fn all(client: &Client) -> Api<DynamicObject> {
-    Api::all_with(client.clone(), &whereabouts("IPPool"))
-}
-
-/// The reservations of a namespace, untyped.
-pub fn reservations(client: &Client, namespace: &str) -> Api<DynamicObject> {
-    let kind = whereabouts("OverlappingRangeIPReservation");
-    Api::namespaced_with(client.clone(), namespace, &kind)
-}
-
 impl Row {
     /// A row as today's plugin writes it.
     pub fn new(id: impl Into<String>, podref: impl Into<String>, ifname: &str) -> Self {
@@ -96,7 +72,7 @@ impl Row {
 impl Namespace {
     /// A pool, if it is there.
     pub async fn pool(&self, name: &str) -> Result<Option<Pool>> {
-        let found = pools(self.client(), &self.name).get_opt(name).await?;
+        let found = self.api::<IpPool>().get_opt(name).await?;
         found.map(parse_pool).transpose()
     }
 
@@ -128,21 +104,18 @@ impl Namespace {
 
     /// The reservations of this namespace by name.
     pub async fn reservations(&self) -> Result<BTreeMap<String, Reservation>> {
-        let found = reservations(self.client(), &self.name)
-            .list(&ListParams::default())
-            .await?;
-        Ok(found
-            .into_iter()
-            .map(|object| {
-                let text = |field: &str| object.data["spec"][field].as_str().map(str::to_owned);
-                let reservation = Reservation {
-                    podref: text("podref").unwrap_or_default(),
-                    ifname: text("ifname"),
-                    annotations: object.metadata.annotations.clone().unwrap_or_default(),
-                };
-                (object.metadata.name.unwrap_or_default(), reservation)
-            })
-            .collect())
+        let all = ListParams::default();
+        let found = self.api::<api::Reservation>().list(&all).await?;
+        let read = |object: api::Reservation| {
+            let text = |field: &str| object.spec.spec[field].as_str().map(str::to_owned);
+            let reservation = Reservation {
+                podref: text("podref").unwrap_or_default(),
+                ifname: text("ifname"),
+                annotations: object.annotations().clone(),
+            };
+            (object.name_any(), reservation)
+        };
+        Ok(found.into_iter().map(read).collect())
     }
 
     /// Waits until exactly the reservations of these names are there.
@@ -164,7 +137,7 @@ impl Namespace {
         for (offset, row) in rows {
             pool = pool.raw_row(&offset.to_string(), json!(row));
         }
-        create(&pools(self.client(), &self.name), pool.build()).await?;
+        create(&self.api::<IpPool>(), pool.build()).await?;
         Ok(())
     }
 
@@ -186,24 +159,23 @@ impl Namespace {
     /// Applies a JSON patch to a pool.
     pub async fn patch_pool(&self, pool: &str, operations: Value) -> Result<()> {
         let patch: json_patch::Patch = from_json(operations)?;
-        pools(self.client(), &self.name)
-            .patch(pool, &PatchParams::default(), &Patch::Json::<()>(patch))
-            .await?;
+        let (parameters, patch) = (PatchParams::default(), Patch::Json::<()>(patch));
+        let pools = self.api::<IpPool>();
+        pools.patch(pool, &parameters, &patch).await?;
         Ok(())
     }
 
     /// Makes a reservation.
     pub async fn plant_reservation(&self, name: &str, podref: &str, ifname: &str) -> Result<()> {
         let object = fixtures::reservation(&self.name, name, podref, ifname);
-        create(&reservations(self.client(), &self.name), object).await?;
+        create(&self.api::<api::Reservation>(), object).await?;
         Ok(())
     }
 
     /// Deletes a reservation.
     pub async fn pull_reservation(&self, name: &str) -> Result<()> {
-        reservations(self.client(), &self.name)
-            .delete(name, &DeleteParams::default())
-            .await?;
+        let reservations = self.api::<api::Reservation>();
+        reservations.delete(name, &DeleteParams::default()).await?;
         Ok(())
     }
 
@@ -216,34 +188,31 @@ impl Namespace {
         slices: &[(&str, &str)],
     ) -> Result<()> {
         let object = fixtures::node_slice_pool(&self.name, name, range, size, slices);
-        let kind = whereabouts("NodeSlicePool");
-        let all = Api::namespaced_with(self.client().clone(), &self.name, &kind);
-        create::<DynamicObject>(&all, object).await?;
+        create(&self.api::<NodeSlicePool>(), object).await?;
         Ok(())
     }
 
     /// Makes a network attachment with this CNI configuration.
     pub async fn network_attachment(&self, name: &str, config: &Value) -> Result<()> {
         let object = fixtures::nad_with_config(&self.name, name, &config.to_string());
-        create(&self.network_attachments(), object).await?;
+        create(&self.api::<NetworkAttachmentDefinition>(), object).await?;
         Ok(())
     }
 
-    /// The network attachments of this namespace, untyped.
-    pub fn network_attachments(&self) -> Api<DynamicObject> {
-        let kind = GroupVersionKind::gvk("k8s.cni.cncf.io", "v1", "NetworkAttachmentDefinition");
-        let kind = ApiResource::from_gvk_with_plural(&kind, "network-attachment-definitions");
-        Api::namespaced_with(self.client().clone(), &self.name, &kind)
+    /// Makes the network attachment of a network.
+    pub async fn attach(&self, network: &Network) -> Result<()> {
+        self.network_attachment(&network.name, &network.config())
+            .await
     }
 }
 
-fn parse_pool(object: DynamicObject) -> Result<Pool> {
+fn parse_pool(object: IpPool) -> Result<Pool> {
     #[derive(Deserialize)]
     struct Spec {
         #[serde(default)]
         allocations: BTreeMap<String, Row>,
     }
-    let spec: Spec = serde_json::from_value(object.data["spec"].clone())?;
+    let spec: Spec = serde_json::from_value(object.spec.spec)?;
     let mut rows = Rows::new();
     for (key, row) in spec.allocations {
         let offset = key.parse()?;

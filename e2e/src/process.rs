@@ -6,7 +6,8 @@
 //! process, starts them all. A process is only ever ended by the id under which it was started here.
 
 use std::{
-    ffi::OsString,
+    ffi::OsStr,
+    fmt::Display,
     fs::{self, File},
     io,
     path::{Path, PathBuf},
@@ -17,23 +18,18 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::AsyncWriteExt as _;
 
 use crate::{Error, Result};
 
 /// How often an ending process is looked at.
 const POLL: Duration = Duration::from_millis(20);
 
-/// A command that dies with the thread that starts it, where the system can do that.
-pub fn tied(program: impl Into<OsString>) -> Command {
-    if setpriv() {
-        let mut command = Command::new("setpriv");
-        command
-            .args(["--pdeathsig", "KILL", "--"])
-            .arg(program.into());
-        command
-    } else {
-        Command::new(program.into())
-    }
+/// A command that dies with the thread that starts it, by `setpriv` of util-linux.
+pub fn tied(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+    command
 }
 
 /// Runs a command to its end; its output, or an error with all that it said.
@@ -52,11 +48,9 @@ pub fn success(what: impl Into<String>, output: Output) -> Result<String> {
     if output.status.success() {
         return Ok(text(output.stdout));
     }
-    Err(Error::Command {
-        what: what.into(),
-        status: output.status.to_string(),
-        output: [output.stdout, output.stderr].map(text).concat(),
-    })
+    let (what, status) = (what.into(), output.status);
+    let told = [output.stdout, output.stderr].map(text).concat();
+    Err(Error::Other(format!("{what} failed ({status}):\n{told}")))
 }
 
 /// The error about a program that could not be started, which names it.
@@ -65,44 +59,35 @@ fn not_started(what: &str) -> impl FnOnce(io::Error) -> Error {
 }
 
 /// Runs a command that reads nothing to its end, which has to come in this time.
-pub async fn within(what: &str, mut command: Command, patience: Duration) -> Result<Output> {
-    command.stdin(Stdio::null());
-    let mut command = tokio::process::Command::from(command);
-    let output = command.kill_on_drop(true).output();
-    tokio::time::timeout(patience, output)
-        .await
-        .map_err(|_| Error::Deadline {
-            what: format!("{what} to end"),
-            after: patience,
-            state: "it still ran".into(),
-        })?
-        .map_err(not_started(what))
+pub async fn within(what: &str, command: Command, patience: Duration) -> Result<Output> {
+    fed(what, command, "", patience).await
+}
+
+/// The same of a command that reads this text.
+pub async fn fed(what: &str, command: Command, input: &str, patience: Duration) -> Result<Output> {
+    let mut child = tokio::process::Command::from(command)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(not_started(what))?;
+    let stdin = child.stdin.take();
+    let ended = async move {
+        if let Some(mut stdin) = stdin {
+            // A program that ended before it read says why in its output.
+            stdin.write_all(input.as_bytes()).await.ok();
+        }
+        child.wait_with_output().await
+    };
+    let ended = tokio::time::timeout(patience, ended).await;
+    let late = |_| Error::late(&format!("{what} to end"), patience, "it still ran");
+    Ok(ended.map_err(late)??)
 }
 
 /// Takes a lock. A panic while somebody held it left nothing half done here.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Whether `setpriv` of util-linux is there; says so once if it is not.
-fn setpriv() -> bool {
-    static FOUND: OnceLock<bool> = OnceLock::new();
-    *FOUND.get_or_init(|| {
-        let found = Command::new("setpriv")
-            .args(["--pdeathsig", "KILL", "--", "true"])
-            .stdin(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-            .is_ok_and(|status| status.success());
-        if !found {
-            io::Write::write_all(
-                &mut io::stderr(),
-                b"e2e: no `setpriv --pdeathsig` here (Debian: util-linux): servers may outlive a killed run\n",
-            )
-            .ok();
-        }
-        found
-    })
 }
 
 /// A running server.
@@ -194,19 +179,17 @@ impl Process {
     }
 
     /// The error for a server that did not come up.
-    pub fn start_error(&self, why: impl Into<String>) -> Error {
-        Error::Start {
-            server: self.name,
-            why: why.into(),
-            log: self.log.clone(),
-            tail: tail(&self.log, 25),
-        }
+    pub fn start_error(&self, why: impl Display) -> Error {
+        let (name, log, tail) = (self.name, self.log.display(), tail(&self.log, 25));
+        Error::Other(format!(
+            "{name} did not start: {why}\n--- the end of {log} (IPGC_E2E_KEEP=1 keeps it) ---\n{tail}"
+        ))
     }
 
     /// The outcome of a wait for its start: one in vain is a server that did not come up.
     pub fn started<T>(&self, waited: Result<T>) -> Result<T> {
         match waited {
-            Err(error @ Error::Deadline { .. }) => Err(self.start_error(error.to_string())),
+            Err(late @ Error::Deadline(_)) => Err(self.start_error(late)),
             result => result,
         }
     }

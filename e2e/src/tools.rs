@@ -1,7 +1,6 @@
 //! Finds the programs that tests run beside ipgc, or builds them with Go, once.
 //!
-//! Order of search: `KUBEBUILDER_ASSETS` (only for the Kubernetes servers and etcd), an earlier build in the cache,
-//! `go build` from the pinned go.mod files in `e2e/tools/`. The cache is `IPGC_E2E_CACHE`, else
+//! They are built from the pinned go.mod files in `e2e/tools/`. The cache is `IPGC_E2E_CACHE`, else
 //! `$XDG_CACHE_HOME/ipgc-e2e`, else `~/.cache/ipgc-e2e`; its entries are named after the version and a
 //! hash of go.mod, go.sum and the build flags, so a changed pin is a new build and nothing is ever stale.
 //!
@@ -59,35 +58,12 @@ impl Tool {
         self.recipe().name
     }
 
-    /// Where the tool is, if it needs no build.
-    fn locate(self) -> Result<Option<PathBuf>> {
-        let recipe = self.recipe();
-        if recipe.in_assets
-            && let Some(assets) = env::var_os("KUBEBUILDER_ASSETS").filter(|v| !v.is_empty())
-        {
-            let path = PathBuf::from(assets).join(recipe.name);
-            if path.is_file() {
-                return Ok(Some(path));
-            }
-            // envtest's own archives hold no controller manager; everything else there is a mistake.
-            if self != Self::KubeControllerManager {
-                let path = path.display();
-                return Err(Error::Other(format!(
-                    "KUBEBUILDER_ASSETS is set, but {path} is no file"
-                )));
-            }
-        }
-        let cached = self.cached()?;
-        Ok(cached.is_file().then_some(cached))
-    }
-
     /// Where the tool is; builds it first if that must be. Blocks, for minutes at worst.
     pub fn path_blocking(self) -> Result<PathBuf> {
-        if let Some(path) = self.locate()? {
-            return Ok(path);
-        }
         let target = self.cached()?;
-        build::go_build(&self.recipe(), &target)?;
+        if !target.is_file() {
+            build::go_build(&self.recipe(), &target)?;
+        }
         Ok(target)
     }
 

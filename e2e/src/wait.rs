@@ -33,11 +33,7 @@ where
         match probe().await? {
             Probe::Done(value) => return Ok(value),
             Probe::NotYet(state) if started.elapsed() >= deadline => {
-                return Err(Error::Deadline {
-                    what: what.to_owned(),
-                    after: deadline,
-                    state,
-                });
+                return Err(Error::late(what, deadline, &state));
             }
             Probe::NotYet(_) => tokio::time::sleep(POLL).await,
         }
@@ -86,11 +82,12 @@ where
     loop {
         let state = read().await?;
         if !holds(&state) {
-            return Err(Error::Deadline {
-                what: format!("{what} to stay so"),
-                after: started.elapsed(),
-                state: format!("{state:#?}"),
-            });
+            let what = format!("{what} to stay so");
+            return Err(Error::late(
+                &what,
+                started.elapsed(),
+                &format!("{state:#?}"),
+            ));
         }
         if started.elapsed() >= time {
             return Ok(());

@@ -15,7 +15,6 @@ use super::{
     population::{Owner, Population},
     template,
 };
-use crate::pods::{NETWORK_STATUS, NETWORKS};
 
 /// Pods to a pool of twice as many rows.
 const POOL: usize = 1_000;
@@ -58,18 +57,11 @@ impl Dump {
                 &interface,
             )
         });
-        let (controlled, running) = (template::controlled(Owner::ReplicaSet), template::running());
-        let pods = sorted(self.gone..plan.pods, |pod| plan.pod(*pod)).map(|number| {
-            let mut pod = controlled.clone();
-            let metadata = &mut pod["metadata"];
-            metadata["name"] = plan.pod(number).into();
-            metadata["namespace"] = home.into();
-            metadata["annotations"][NETWORKS] = plan.networks(number).into();
-            metadata["annotations"][NETWORK_STATUS] = plan.network_status(number).into();
-            pod["spec"]["nodeName"] = plan.node_of(number).into();
-            pod["status"] = running["status"].clone();
-            pod
-        });
+        let mut model = template::controlled(Owner::ReplicaSet);
+        model["metadata"]["namespace"] = home.into();
+        model["status"] = template::running()["status"].take();
+        let pods = sorted(self.gone..plan.pods, |pod| plan.pod(*pod))
+            .map(|number| template::pod_of(&model, plan, number));
         let nodes = (0..NODES).map(|it| fixtures::node(&Population::node(it), it >= self.silent));
         let attachments = sorted(0..plan.pools, |pool| Population::attachment(*pool));
         let attachments = attachments

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::{Client, Config};
+use serde_json::Value;
 use tokio::time::sleep;
 
 use super::raw;
@@ -32,9 +33,9 @@ impl Etcd {
     }
 
     /// Puts one object, once more if etcd is too busy to answer.
-    pub async fn put(&self, key: &str, object: &str) -> Result<()> {
+    pub async fn put(&self, key: &str, object: &Value) -> Result<()> {
         let key = base64(key.as_bytes());
-        let value = base64(object.as_bytes());
+        let value = base64(object.to_string().as_bytes());
         let body = format!(r#"{{"key":"{key}","value":"{value}"}}"#).into_bytes();
         if raw::post(&self.0, "/v3/kv/put", body.clone())
             .await
@@ -47,7 +48,7 @@ impl Etcd {
     }
 
     /// Puts many, each as a key and an object, in any order. They are made as they are sent.
-    pub async fn put_all(&self, objects: impl Iterator<Item = (String, String)>) -> Result<()> {
+    pub async fn put_all(&self, objects: impl Iterator<Item = (String, Value)>) -> Result<()> {
         let puts = stream::iter(objects).map(|(key, object)| async move {
             // A literal async block: the object is dropped as soon as it is sent.
             self.put(&key, &object).await

@@ -1,7 +1,6 @@
 //! A quiet cluster in which now and then one pod ends: how long after it its row is gone.
 //!
-//! Both moments are read from watches of the bench's own, so the delay of a watch cancels out. The patch that a
-//! free ends with is measured first, by a client that does nothing else: it is what the server itself needs.
+//! Both moments are read from watches of the bench's own, so the delay of a watch cancels out.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +12,6 @@ use futures::{TryStreamExt as _, stream};
 use ipgc::api::IpPool;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
-use serde_json::json;
 use tokio::sync::oneshot;
 
 use super::{
@@ -21,8 +19,6 @@ use super::{
     load::Kubelet,
     population::Population,
     raw,
-    seed::{BEAT, Heartbeats},
-    stage::Stage,
     table::{Amount, Line, float},
     watch::{self, Change},
 };
@@ -49,8 +45,8 @@ const EVERY: Duration = Duration::from_millis(230);
 /// How long the kubelet takes from the terminal phase to the deletion.
 const TERMINATION: Duration = Duration::from_millis(500);
 
-/// Number of times that the bare patch is sent.
-const BARE: usize = 200;
+/// How often a kubelet renews its Lease.
+const BEAT: Duration = Duration::from_secs(10);
 
 /// Until the last row is gone.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -59,11 +55,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let tries = bench.size(1_000);
     let stage = bench.stage().await?;
-    let population = pools(stage.population(POOLS * ROWS));
+    let population = Population {
+        pools: POOLS,
+        reservations: false,
+        ..stage.population(POOLS * ROWS)
+    };
     bench.say(NAME, format!("seeding {} pods", population.pods));
     stage.seeder.everything(&population).await?;
-    let bare = bare(&stage, bench.size(BARE), tries).await?;
-    let _beats = Heartbeats::start(stage.client("kubelet").await?, population.nodes, BEAT);
+    let _beats = stage.beats(population.nodes, BEAT).await?;
     let cooldown = format!("--cooldown={}s", COOLDOWN.as_secs());
     let collector = stage.started(&[&cooldown]).await?;
     let (told, seen) = oneshot::channel();
@@ -85,10 +84,7 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
         *delay = delay.saturating_sub(COOLDOWN);
     }
     delays.sort_unstable();
-    let line = |what: &str, part| {
-        let line = Line::new(NAME, what, Amount::time(at(&delays, part)));
-        line.against("bare PATCH", Amount::time(at(&bare, part)))
-    };
+    let line = |what: &str, part| Line::new(NAME, what, Amount::time(at(&delays, part)));
     Ok(vec![
         line("DELETED to row gone, less the cooldown of 1 s: p50", 0.5).at_most(0.050),
         line("p99", 0.99).at_most(0.150),
@@ -100,14 +96,6 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     ])
 }
 
-fn pools(population: Population) -> Population {
-    Population {
-        pools: POOLS,
-        reservations: false,
-        ..population
-    }
-}
-
 /// The delay that this part of them does not exceed.
 fn at(sorted: &[Duration], part: f64) -> Duration {
     let last = float(sorted.len().saturating_sub(1) as u64);
@@ -115,34 +103,6 @@ fn at(sorted: &[Duration], part: f64) -> Duration {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let place = (last * part).round() as usize;
     sorted.get(place).copied().unwrap_or_default()
-}
-
-/// How long the server takes for the removal of one row, from the shortest to the longest.
-async fn bare(stage: &Stage, tries: usize, of_ipgc: usize) -> Result<Vec<Duration>> {
-    let home = stage.cluster.namespace("bare").await?;
-    let population = pools(stage.population_in(&home, POOLS * ROWS));
-    stage.seeder.pools(&population, Population::rows_of).await?;
-    let client = stage.client("bench-loop").await?;
-    let path = |pool| raw::one::<IpPool>(&population.namespace, population.pool(pool));
-    // The first patch of a pool has managed fields to remove. Of all tries it is to be as large a part as of ipgc's.
-    for pool in POOLS * tries / of_ipgc..POOLS {
-        raw::patch_for_metadata(&client, &path(pool), &json!([raw::forget_managers()])).await?;
-    }
-    let mut delays = Vec::new();
-    let rows = |pool| population.rows_of(pool).take(tries.div_ceil(POOLS));
-    for row in (0..POOLS).flat_map(rows).take(tries) {
-        tokio::time::sleep(EVERY / 2).await;
-        let removal = population.removal([row]);
-        let begun = Instant::now();
-        raw::patch_for_metadata(&client, &path(row.pool), &removal).await?;
-        delays.push(begun.elapsed());
-    }
-    for pool in 0..POOLS {
-        // Its rows have no pods, and would be held as orphans.
-        raw::delete(&client, &path(pool)).await?;
-    }
-    delays.sort_unstable();
-    Ok(delays)
 }
 
 /// From each pod's DELETED to the removal of its row.
@@ -173,24 +133,22 @@ async fn delays(
             return Err(Error::Other("the server ended a watch".into()));
         };
         match change {
-            Change::Gone(object) => {
-                gone.insert(object.parts().0, at);
+            Change::Gone(pod) => {
+                gone.insert(pod, at);
             }
-            Change::Is(object) => match object.parts() {
-                (_, None) => there += 1,
-                (name, Some(now)) => {
-                    let before = rows.remove(&name).unwrap_or_default();
-                    for row in before.into_iter().filter(|row| !now.contains(row)) {
-                        let pod = pods_by_row.get(&(name.clone(), row.into()));
-                        let ended = pod.and_then(|pod| gone.get(pod));
-                        // A row that goes before its pod is seen to go is what must never be; it counts as a
-                        // delay of nothing, and the least shows it.
-                        let delay = ended.map(|ended| at.saturating_duration_since(*ended));
-                        delays.push(delay.unwrap_or_default());
-                    }
-                    rows.insert(name, now);
+            Change::Is(_, None) => there += 1,
+            Change::Is(pool, Some(now)) => {
+                let before = rows.remove(&pool).unwrap_or_default();
+                for row in before.into_iter().filter(|row| !now.contains(row)) {
+                    let pod = pods_by_row.get(&(pool.clone(), row));
+                    let ended = pod.and_then(|pod| gone.get(pod));
+                    // A row that goes before its pod is seen to go is what must never be; it counts as a
+                    // delay of nothing, and the least shows it.
+                    let delay = ended.map(|ended| at.saturating_duration_since(*ended));
+                    delays.push(delay.unwrap_or_default());
                 }
-            },
+                rows.insert(pool, now);
+            }
         }
         if there >= population.pods
             && rows.len() == population.pools

@@ -13,7 +13,6 @@ use super::{
     load::Kubelet,
     population::{Owner, Population},
     requests::{Ours, RESERVATIONS},
-    seed::Heartbeats,
     stage::Stage,
     table::{Amount, Line},
     upstream_loop::{self, Took},
@@ -134,7 +133,7 @@ async fn end_all(
 ) -> Result<Seen> {
     let client = stage.client("bench").await?;
     let (namespace, pods) = (&population.namespace, population.pods);
-    let _beats = Heartbeats::start(stage.client("kubelet").await?, population.nodes, BEAT);
+    let _beats = stage.beats(population.nodes, BEAT).await?;
     let waits: &[&str] = match population.owner {
         Owner::ReplicaSet => &[],
         Owner::StatefulSet => &SHORT_WAITS,

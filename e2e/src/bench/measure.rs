@@ -21,12 +21,6 @@ impl Meter {
         Self { place }
     }
 
-    /// This process.
-    pub fn own() -> Self {
-        let place = "/proc/self".into();
-        Self { place }
-    }
-
     /// CPU time of all its threads so far, user and system.
     pub fn cpu(&self) -> Result<Duration> {
         let text = self.read("stat")?;

@@ -37,7 +37,7 @@ struct Seen {
 
 /// Runs it.
 pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
-    let stage = bench.stage_alone().await?;
+    let stage = bench.stage().await?;
     let few = bench.size(1_000);
     let idle = Population {
         interfaces: 2,

@@ -1,7 +1,7 @@
 //! The benchmark: what ipgc costs and how fast it is, on a real etcd and kube-apiserver.
 //!
 //! ```text
-//!  mass_delete, churn, …   one scene each: seed, let things happen, measure, judge
+//!  mass_delete, memory, …   one scene each: seed, let things happen, measure, judge
 //!    │
 //!  stage        servers of the scene's own, the manifests' account, `ipgc` as a process
 //!    ├ seed       writes a population, through etcd ── template, population, etcd
@@ -23,10 +23,8 @@
 
 mod audit;
 mod bare_loop;
-mod churn;
 mod dump;
 pub(crate) mod etcd;
-mod large_pool;
 mod latency;
 pub(crate) mod load;
 mod mass_delete;
@@ -44,13 +42,13 @@ pub(crate) mod template;
 mod upstream_loop;
 pub(crate) mod watch;
 
-use std::{fs, path::PathBuf, rc::Rc, time::Instant};
+use std::{fs, path::PathBuf, time::Instant};
 
 use futures::{FutureExt as _, future::LocalBoxFuture};
 use tokio::sync::OnceCell;
 
-use crate::{Error, Result, ours, process::said};
-use stage::{Servers, Stage};
+use crate::{Result, ours, process::said};
+use stage::Stage;
 use table::Line;
 use upstream_loop::Took;
 
@@ -64,10 +62,6 @@ pub struct Args {
     /// Run this scene only; may be given several times
     #[arg(long = "scene", value_name = "NAME", value_parser = names())]
     scenes: Vec<String>,
-
-    /// Have etcd wait for the disk at each write, as in a cluster: figures then are those of the disk, too
-    #[arg(long)]
-    fsync: bool,
 
     /// Measure this ipgc instead of building the static one
     #[arg(long, value_name = "FILE")]
@@ -94,8 +88,6 @@ const SCENES: &[Scene] = scenes! {
     mass_delete::REPLICA_SET.name, true, |bench| mass_delete::run(bench, &mass_delete::REPLICA_SET);
     mass_delete::STATEFUL_SET.name, true, |bench| mass_delete::run(bench, &mass_delete::STATEFUL_SET);
     mass_delete::ROWS.name, true, |bench| mass_delete::run(bench, &mass_delete::ROWS);
-    large_pool::NAME, true, large_pool::run;
-    churn::NAME, true, churn::run;
     memory::NAME, false, memory::run;
     sweep::NAME, false, sweep::run;
     latency::NAME, true, latency::run;
@@ -116,11 +108,8 @@ struct Bench {
     /// The binary that is measured.
     program: PathBuf,
     short: bool,
-    fsync: bool,
     /// The cost of upstream's loop, once a scene has asked for it.
     upstream: OnceCell<Took>,
-    /// The servers that the scenes of a short run share.
-    servers: OnceCell<Rc<Servers>>,
     begun: Instant,
 }
 
@@ -130,20 +119,9 @@ impl Bench {
         if self.short { full / 10 } else { full }
     }
 
-    /// Servers of a scene's own: it counts pods, or it restarts them.
-    async fn stage_alone(&self) -> Result<Stage> {
-        Stage::on(Servers::start(self.fsync).await?.into(), &self.program).await
-    }
-
-    /// Servers for a scene that other scenes do not disturb: in a short run, whose time goes into
-    /// starting them, these share theirs.
+    /// Servers of a scene's own.
     async fn stage(&self) -> Result<Stage> {
-        if !self.short {
-            return self.stage_alone().await;
-        }
-        let start = async || Ok::<_, Error>(Rc::new(Servers::start(self.fsync).await?));
-        let servers = self.servers.get_or_try_init(start).await?;
-        Stage::on(Rc::clone(servers), &self.program).await
+        Stage::new(&self.program).await
     }
 
     /// Tells the person who waits what happens now.
@@ -167,9 +145,7 @@ pub async fn run(args: Args) -> Result<bool> {
     let bench = Bench {
         program,
         short: args.short,
-        fsync: args.fsync,
         upstream: OnceCell::new(),
-        servers: OnceCell::new(),
         begun: Instant::now(),
     };
     let (mut lines, mut broken) = (Vec::new(), Vec::new());

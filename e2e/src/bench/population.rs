@@ -7,8 +7,6 @@
 
 use serde_json::{Value, json};
 
-use super::raw;
-
 /// The kind of controller that made the pods, which decides whether their names return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
@@ -178,16 +176,6 @@ impl Population {
     pub fn allocations(&self, rows: impl Iterator<Item = Address>) -> Value {
         rows.map(|row| (row.offset.to_string(), self.row(row)))
             .collect()
-    }
-
-    /// The JSON Patch with which ipgc would remove these rows of a pool.
-    pub fn removal(&self, rows: impl IntoIterator<Item = Address>) -> Value {
-        let changes = rows.into_iter().flat_map(|row| {
-            let path = format!("/spec/allocations/{}", row.offset);
-            let test = json!({"op": "test", "path": path, "value": self.row(row)});
-            [test, json!({"op": "remove", "path": path})]
-        });
-        changes.chain([raw::forget_managers()]).collect()
     }
 
     /// The networks that a pod asks multus for.

@@ -7,7 +7,7 @@ use http::{
     header::{ACCEPT, CONTENT_TYPE},
 };
 use kube::{Client, Resource, client::Body, core::Status};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::Result;
 
@@ -32,11 +32,10 @@ async fn send(
     client: &Client,
     method: Method,
     path: &str,
-    accept: &str,
     content_type: &str,
     body: Vec<u8>,
 ) -> Result<String> {
-    let request = request(method, path, accept, content_type, body)?;
+    let request = request(method, path, JSON, content_type, body)?;
     Ok(client.request_text(request).await?)
 }
 
@@ -79,7 +78,7 @@ pub async fn tell(
 
 /// GET.
 pub async fn get(client: &Client, path: &str) -> Result<String> {
-    send(client, Method::GET, path, JSON, JSON, Vec::new()).await
+    send(client, Method::GET, path, JSON, Vec::new()).await
 }
 
 /// GET, and the JSON of the answer.
@@ -89,7 +88,7 @@ pub async fn read(client: &Client, path: &str) -> Result<Value> {
 
 /// POST, and the answer's text.
 pub async fn post(client: &Client, path: &str, body: Vec<u8>) -> Result<String> {
-    send(client, Method::POST, path, JSON, JSON, body).await
+    send(client, Method::POST, path, JSON, body).await
 }
 
 /// POST of an object, and the object as the server stored it.
@@ -102,20 +101,7 @@ pub async fn create(client: &Client, path: &str, object: &Value) -> Result<Value
 pub async fn patch(client: &Client, path: &str, kind: &str, change: &Value) -> Result<String> {
     let kind = format!("application/{kind}+json");
     let body = change.to_string().into_bytes();
-    send(client, Method::PATCH, path, JSON, &kind, body).await
-}
-
-/// JSON patch that is answered with the object's metadata.
-pub async fn patch_for_metadata(client: &Client, path: &str, change: &Value) -> Result<()> {
-    let kind = "application/json-patch+json";
-    let body = change.to_string().into_bytes();
-    send(client, Method::PATCH, path, METADATA, kind, body).await?;
-    Ok(())
-}
-
-/// The last operation of ipgc's patches of pools: it empties the managed fields.
-pub fn forget_managers() -> Value {
-    json!({"op": "add", "path": "/metadata/managedFields", "value": [{}]})
+    send(client, Method::PATCH, path, &kind, body).await
 }
 
 /// The body of a DELETE at once.
@@ -124,6 +110,6 @@ pub const NOW: &[u8] =
 
 /// DELETE at once.
 pub async fn delete(client: &Client, path: &str) -> Result<()> {
-    send(client, Method::DELETE, path, JSON, JSON, NOW.to_vec()).await?;
+    send(client, Method::DELETE, path, JSON, NOW.to_vec()).await?;
     Ok(())
 }

@@ -10,19 +10,16 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use ipgc::api::{IpPool, NetworkAttachmentDefinition, Reservation};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
-use serde_json::json;
-use tokio::task::JoinHandle;
+use serde_json::{Value, json};
 
 use super::{
     etcd::Etcd,
     population::{Address, Population},
-    raw,
-    template::{self, Template},
+    raw, template,
 };
 use crate::{
     ControlPlane, Error, Result,
     cni::Network,
-    nodes,
     wait::{self, Probe},
 };
 
@@ -98,12 +95,16 @@ impl Seeder {
     pub async fn nodes(&self, count: usize) -> Result<()> {
         let node = template::node(&self.client).await?;
         let lease = template::lease(&self.client).await?;
-        let kinds = [("minions", node), ("leases/kube-node-lease", lease)];
         let objects = (0..count).map(Population::node).flat_map(|name| {
-            let of = |(kind, template): &(_, Template)| {
-                (format!("/registry/{kind}/{name}"), template.named(&name))
-            };
-            [of(&kinds[0]), of(&kinds[1])]
+            let mut node = template::named(&node, &name);
+            node["metadata"]["labels"]["kubernetes.io/hostname"] = name.as_str().into();
+            let mut lease = template::named(&lease, &name);
+            lease["spec"]["holderIdentity"] = name.as_str().into();
+            let stored = |kind, object: Value| (format!("/registry/{kind}/{name}"), object);
+            [
+                stored("minions", node),
+                stored("leases/kube-node-lease", lease),
+            ]
         });
         self.etcd.put_all(objects).await?;
         self.counted("/api/v1/nodes", count).await
@@ -128,17 +129,12 @@ impl Seeder {
         // Its managed fields name the rows by their keys, which are those of all pools.
         let made = format!("{path}?fieldManager=whereabouts");
         let mut model = raw::create(&self.client, &made, &first).await?;
-        if let Some(metadata) = model["metadata"].as_object_mut() {
-            metadata.remove("resourceVersion");
-        }
+        template::forget_version(&mut model);
         let others = (1..population.pools).map(|pool| {
-            let mut object = model.clone();
             let name = population.pool(pool);
-            let key = format!("{STORED}/ippools/{namespace}/{name}");
-            object["metadata"]["name"] = name.into();
-            object["metadata"]["uid"] = template::uid().into();
+            let mut object = template::named(&model, &name);
             object["spec"] = spec(pool);
-            (key, object.to_string())
+            (format!("{STORED}/ippools/{namespace}/{name}"), object)
         });
         self.etcd.put_all(others).await?;
         self.counted(&path, population.pools).await
@@ -151,13 +147,13 @@ impl Seeder {
         addresses: impl Iterator<Item = Address>,
     ) -> Result<()> {
         let namespace = &population.namespace;
-        let template = template::reservation(&self.client, namespace).await?;
+        let model = template::reservation(&self.client, namespace).await?;
         let kind = "overlappingrangeipreservations";
         let mut count = 0;
         let objects = addresses.map(|address| {
             count += 1;
             let key = format!("{STORED}/{kind}/{namespace}/{}", population.ip(address));
-            (key, template.reservation(population, address))
+            (key, template::reservation_of(&model, population, address))
         });
         self.etcd.put_all(objects).await?;
         let path = raw::all::<Reservation>(namespace);
@@ -167,10 +163,10 @@ impl Seeder {
     /// All pods, running; those that are there already are written anew.
     pub async fn pods(&self, population: &Population) -> Result<()> {
         let namespace = &population.namespace;
-        let template = template::pod(&self.client, namespace, population.owner).await?;
+        let model = template::pod(&self.client, namespace, population.owner).await?;
         let objects = (0..population.pods).map(|pod| {
             let key = format!("/registry/pods/{namespace}/{}", population.pod(pod));
-            (key, template.pod(population, pod))
+            (key, template::pod_of(&model, population, pod))
         });
         self.etcd.put_all(objects).await?;
         let path = raw::all::<Pod>(namespace);
@@ -207,37 +203,5 @@ impl Seeder {
             })
         })
         .await
-    }
-}
-
-/// How often a kubelet renews its Lease.
-pub const BEAT: Duration = Duration::from_secs(10);
-
-/// The kubelets of a population's nodes, as far as their Leases. They stop when this is dropped.
-pub struct Heartbeats(JoinHandle<()>);
-
-impl Heartbeats {
-    /// Renews each Lease once in `interval`, one after the other.
-    pub fn start(client: Client, nodes: usize, interval: Duration) -> Self {
-        let pause = interval / u32::try_from(nodes.max(1)).unwrap_or(u32::MAX);
-        Self(tokio::spawn(async move {
-            let mut turns = tokio::time::interval(pause);
-            for node in (0..nodes).cycle() {
-                turns.tick().await;
-                let name = Population::node(node);
-                let path = format!(
-                    "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{name}?fieldManager=kubelet"
-                );
-                let beat = json!({"spec": {"renewTime": nodes::now()}});
-                // A beat that a loaded server drops is followed by the next.
-                raw::patch(&client, &path, "merge-patch", &beat).await.ok();
-            }
-        }))
-    }
-}
-
-impl Drop for Heartbeats {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }

@@ -5,9 +5,7 @@ use std::{
     cell::Cell,
     fs,
     net::{SocketAddr, TcpListener},
-    ops::Deref,
     path::{Path, PathBuf},
-    rc::Rc,
     time::{Duration, Instant},
 };
 
@@ -22,11 +20,10 @@ use crate::{
     access::Access,
     audit::{AuditLog, Mark},
     node::install::NAMESPACE,
-    ours::{Ipgc, until_missing},
+    nodes::Heartbeats,
+    ours::{self, Ipgc},
+    wait::{self, Probe},
 };
-
-/// How often ipgc's log is looked at.
-const LOOK: Duration = Duration::from_millis(10);
 
 /// A hundred thousand pods are listed in seconds; this is for a machine that does something else as well.
 const START: Duration = Duration::from_secs(180);
@@ -34,65 +31,33 @@ const START: Duration = Duration::from_secs(180);
 /// Promised time from SIGTERM to the end, twice.
 const STOP: Duration = Duration::from_secs(20);
 
-/// Running servers, the manifests applied.
-pub struct Servers {
+/// Running servers, the manifests applied, and what a scene needs on them.
+pub struct Stage {
     pub plane: ControlPlane,
     pub cluster: Cluster,
-    /// Of ipgc.
-    pub account: Access,
+    pub namespace: Namespace,
+    pub seeder: Seeder,
+    /// The way of ipgc to the API server.
+    pub access: Access,
+    program: PathBuf,
     /// Populations so far.
     populations: Cell<usize>,
 }
 
-impl Servers {
-    /// Starts them and applies the manifests.
-    pub async fn start(fsync: bool) -> Result<Self> {
-        let options = Options {
-            fsync,
-            ..Options::default()
-        };
-        let plane = ControlPlane::start(options).await?;
+impl Stage {
+    /// Starts servers, for this binary.
+    pub async fn new(program: &Path) -> Result<Self> {
+        let plane = ControlPlane::start(Options::default()).await?;
         let cluster = Cluster::of(&plane).await?;
         cluster.apply_manifests().await?;
-        let account = plane.service_account(NAMESPACE, "ipgc").await?;
-        let config = ipgc::config::Config {
-            lease_namespace: Some(NAMESPACE.to_owned()),
-            ..Default::default()
-        };
-        until_missing(&account, &config, &[]).await?;
         Ok(Self {
+            access: ours::account(&plane).await?,
+            seeder: Seeder::of(&plane).await?,
+            namespace: cluster.namespace("bench").await?,
             plane,
             cluster,
-            account,
-            populations: Cell::default(),
-        })
-    }
-}
-
-/// Servers, and what a scene needs on them.
-pub struct Stage {
-    servers: Rc<Servers>,
-    pub namespace: Namespace,
-    pub seeder: Seeder,
-    program: PathBuf,
-}
-
-impl Deref for Stage {
-    type Target = Servers;
-
-    fn deref(&self) -> &Servers {
-        &self.servers
-    }
-}
-
-impl Stage {
-    /// A namespace on these servers, for this binary.
-    pub async fn on(servers: Rc<Servers>, program: &Path) -> Result<Self> {
-        Ok(Self {
-            seeder: Seeder::of(&servers.plane).await?,
-            namespace: servers.cluster.namespace("bench").await?,
-            servers,
             program: program.to_owned(),
+            populations: Cell::default(),
         })
     }
 
@@ -111,7 +76,7 @@ impl Stage {
 
     /// A new client with all rights, under a name of its own.
     pub async fn client(&self, user_agent: &str) -> Result<Client> {
-        self.plane.client_named(user_agent).await
+        self.cluster.client_named(user_agent).await
     }
 
     /// The API server's costs.
@@ -119,18 +84,15 @@ impl Stage {
         Meter::of(&self.plane.api_server())
     }
 
-    /// Starts `ipgc run` with these flags.
-    pub fn start(&self, args: &[&str]) -> Result<Collector> {
-        self.start_by(|settings| {
-            Ipgc::start_in_pod(&self.program, &self.cluster, &self.account, args, settings)
-        })
+    /// The kubelets of nodes, as far as their Leases, of which each is renewed so often.
+    pub async fn beats(&self, nodes: usize, interval: Duration) -> Result<Heartbeats> {
+        let names = (0..nodes).map(Population::node).collect();
+        let client = self.client("kubelet").await?;
+        Ok(Heartbeats::start(client, names, interval))
     }
 
-    /// Starts it another way, with the settings that it needs.
-    pub fn start_by(
-        &self,
-        start: impl FnOnce(&[(&str, &str)]) -> Result<Ipgc>,
-    ) -> Result<Collector> {
+    /// Starts `ipgc run` with these flags.
+    pub fn start(&self, args: &[&str]) -> Result<Collector> {
         let begun = Timestamp::now();
         // As the manifests run it, on a port that is free.
         let admin = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr())?;
@@ -139,8 +101,9 @@ impl Stage {
             ("LEASE_NAMESPACE", NAMESPACE),
             ("LISTEN", &admin.to_string()),
         ];
+        let (program, cluster) = (&self.program, &self.cluster);
         Ok(Collector {
-            process: start(&settings)?,
+            process: Ipgc::start_program(program, cluster, &self.access, args, &settings)?,
             admin,
             begun,
             audit: self.plane.audit(),
@@ -154,12 +117,9 @@ impl Stage {
         Ok(collector)
     }
 
-    /// Ends the servers, unless others use them.
+    /// Ends the servers.
     pub async fn stop(self) -> Result<()> {
-        match Rc::into_inner(self.servers) {
-            Some(servers) => servers.plane.stop().await,
-            None => Ok(()),
-        }
+        self.plane.stop().await
     }
 }
 
@@ -210,19 +170,17 @@ impl Collector {
 
     /// Waits until its log has so many lines with these words, and returns the last of them.
     async fn line(&self, words: &str, times: usize) -> Result<String> {
-        let asked = Instant::now();
-        loop {
+        let what = format!("ipgc to say {words:?} {times} times");
+        let waited = wait::until(&what, START, || async {
             let log = self.log()?;
             let mut found = log.lines().filter(|line| line.contains(words));
             if let Some(line) = found.nth(times.saturating_sub(1)) {
-                return Ok(line.to_owned());
+                return Ok(Probe::Done(line.to_owned()));
             }
             self.process.still_up()?;
-            if asked.elapsed() > START {
-                return Err(self.late(&format!("say {words:?} {times} times")));
-            }
-            tokio::time::sleep(LOOK).await;
-        }
+            Ok(Probe::NotYet("it did not".to_owned()))
+        });
+        self.process.process().started(waited.await)
     }
 
     /// The error for something that it did not do in time, with the end of its log.
@@ -258,11 +216,7 @@ impl Collector {
         if status.success() {
             return Ok(log);
         }
-        Err(Error::Command {
-            what: "ipgc run".into(),
-            status: status.to_string(),
-            output: log,
-        })
+        Err(Error::Other(format!("ipgc run failed ({status}):\n{log}")))
     }
 
     fn log(&self) -> Result<String> {

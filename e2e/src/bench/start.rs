@@ -15,7 +15,7 @@ const STARTS: usize = 3;
 /// Runs it.
 pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let pods = bench.size(10_000);
-    let stage = bench.stage_alone().await?;
+    let stage = bench.stage().await?;
     let population = Population {
         pools: 10,
         ..stage.population(pods)

@@ -3,15 +3,9 @@
 
 use std::time::Duration;
 
-use ipgc::api::IpPool;
-
 use super::{
-    Bench,
-    measure::Meter,
-    memory,
+    Bench, memory,
     population::Population,
-    raw,
-    stage::Stage,
     table::{Amount, Line},
 };
 use crate::{Error, Result};
@@ -29,7 +23,7 @@ const ABOVE: f64 = 12e6;
 /// Runs it.
 pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
     let pods = bench.size(100_000);
-    let stage = bench.stage_alone().await?;
+    let stage = bench.stage().await?;
     let population = Population {
         nodes: bench.size(1_000),
         interfaces: 10,
@@ -67,38 +61,14 @@ pub async fn run(bench: &Bench) -> Result<Vec<Line>> {
         )));
     }
     collector.stop().await?;
-    let transport = transport(&stage, &population.namespace).await?;
     stage.stop().await?;
 
     let line = |what: &str, ours| Line::new(NAME, what, ours);
     let above = peak.saturating_sub(settled);
     Ok(vec![
         line("CPU of a sweep, with transport", Amount::cpu(second_cpu)).at_most(1.5),
-        line(
-            "CPU of a bare client that reads the same",
-            Amount::cpu(transport),
-        ),
         line("CPU of the first look at what it found", Amount::cpu(looks)),
         line("memory, settled", Amount::bytes(settled)),
         line("peak of a sweep above that", Amount::bytes(above)).at_most(ABOVE),
     ])
-}
-
-/// The CPU time in which this process reads all pools in pages as large as a sweep's, and does nothing with
-/// them.
-async fn transport(stage: &Stage, namespace: &str) -> Result<Duration> {
-    let client = stage.client("bench-loop").await?;
-    let meter = Meter::own();
-    let cpu = meter.cpu()?;
-    let path = format!("{}?limit=2", raw::all::<IpPool>(namespace));
-    let mut next = path.clone();
-    loop {
-        let page = raw::get(&client, &next).await?;
-        // Metadata stand first or last, and no row has such a text.
-        let token = page.split(r#""continue":""#).nth(1).unwrap_or_default();
-        match token.split('"').next() {
-            None | Some("") => return Ok(meter.cpu()?.saturating_sub(cpu)),
-            Some(token) => next = format!("{path}&continue={token}"),
-        }
-    }
 }

@@ -26,8 +26,6 @@ pub enum Unit {
     /// Pieces for each freed address or deleted pod.
     Each,
     PerSecond,
-    /// Part of one core.
-    Cores,
 }
 
 impl Amount {
@@ -85,7 +83,6 @@ impl fmt::Display for Amount {
             Unit::Each => format!("{value:.3}"),
             Unit::PerSecond if value.abs() < 100.0 => format!("{value:.2}/s"),
             Unit::PerSecond => format!("{value:.0}/s"),
-            Unit::Cores => format!("{:.1} % of a core", value * 1e2),
         };
         f.pad(&text)
     }

@@ -1,8 +1,8 @@
 //! Objects of real size, in the form in which the API server itself stored one of each kind.
 //!
-//! One object of a kind is made through the API, with placeholders for names, and read back: with it come
-//! the server's defaults, its conditions and its managed fields. All others are copies of its text, with
-//! the placeholders filled. The one object is deleted again.
+//! One object of a kind is made through the API and read back: with it come the server's defaults, its
+//! conditions and its managed fields. All others are copies of it, with names of their own. The one object is
+//! deleted again.
 
 use ipgc::api::Reservation;
 use k8s_openapi::api::core::v1::Pod;
@@ -16,114 +16,89 @@ use super::{
     raw,
 };
 use crate::{
-    Error, Result, nodes,
+    Result, nodes,
     pods::{NETWORK_STATUS, NETWORKS, now},
 };
 
-const NAME: &str = "placeholder-of-the-name";
-const NODE: &str = "placeholder-of-the-node";
-const NETWORK_LIST: &str = "placeholder of networks";
-const STATUS_LIST: &str = "placeholder of the status";
-const PODREF: &str = "placeholder/podref";
-const IFNAME: &str = "placeholder-ifname";
+/// The name of the one object of a kind.
+const MODEL: &str = "model";
 
 /// The container ID of a running container, and the digest of its image.
 const CONTAINER: &str = "6c1f2f4f3b0f4f0d8f2f1f0e9d8c7b6a5f4e3d2c1b0a9f8e7d6c5b4a3f2e1d0c";
 const DIGEST: &str = "0f3c6b1e5a7d9284f1c0b8e7d6a5943f2e1d0c9b8a7f6e5d4c3b2a190807f6e5";
 
-/// The text of an object, and the uid in it.
-#[derive(Clone, Debug)]
-pub struct Template {
-    text: String,
-    uid: String,
+/// Creates an object through the API, changes its parts as their managers do (path behind the object, kind of
+/// patch, change), reads it and deletes it.
+async fn stored(
+    client: &Client,
+    all: &str,
+    manager: &str,
+    object: &Value,
+    changes: &[(&str, &str, Value)],
+) -> Result<Value> {
+    let one = format!("{all}/{MODEL}");
+    raw::create(client, &format!("{all}?fieldManager={manager}"), object).await?;
+    for (path, kind, change) in changes {
+        raw::patch(client, &format!("{one}{path}"), kind, change).await?;
+    }
+    let mut object = raw::read(client, &one).await?;
+    raw::delete(client, &one).await?;
+    forget_version(&mut object);
+    Ok(object)
 }
 
-impl Template {
-    /// Creates an object through the API, changes its parts as their managers do (path behind the object, kind of
-    /// patch, change), reads it and deletes it.
-    async fn made(
-        client: &Client,
-        all: &str,
-        manager: &str,
-        object: &Value,
-        changes: &[(&str, &str, Value)],
-    ) -> Result<Self> {
-        let one = format!("{all}/{NAME}");
-        raw::create(client, &format!("{all}?fieldManager={manager}"), object).await?;
-        for (path, kind, change) in changes {
-            raw::patch(client, &format!("{one}{path}"), kind, change).await?;
-        }
-        let object = raw::read(client, &one).await?;
-        raw::delete(client, &one).await?;
-        Self::of(object)
+/// Stored objects have no version: it is the revision of the key.
+pub fn forget_version(object: &mut Value) {
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.remove("resourceVersion");
     }
+}
 
-    /// From an object as the server answers with it.
-    fn of(mut object: Value) -> Result<Self> {
-        let metadata = &mut object["metadata"];
-        if let Some(metadata) = metadata.as_object_mut() {
-            // Stored objects have none: it is the revision of the key.
-            metadata.remove("resourceVersion");
-        }
-        let uid = metadata["uid"].as_str().map(str::to_owned);
-        let uid = uid.ok_or_else(|| Error::Other("an object has no uid".into()))?;
-        let text = object.to_string();
-        Ok(Self { text, uid })
-    }
+/// A copy of an object with a name and a uid of its own.
+pub fn named(model: &Value, name: &str) -> Value {
+    let mut object = model.clone();
+    object["metadata"]["name"] = name.into();
+    object["metadata"]["uid"] = uid().into();
+    object
+}
 
-    /// A copy with a uid of its own and these placeholders filled.
-    fn fill(&self, holes: &[(&str, &str)]) -> String {
-        let text = self.text.replace(&self.uid, &uid());
-        let fill = |text: String, (hole, value): &(&str, &str)| text.replace(hole, value);
-        holes.iter().fold(text, fill)
-    }
+/// The pod of this number, as a copy of another one.
+pub fn pod_of(model: &Value, population: &Population, number: usize) -> Value {
+    let mut pod = named(model, &population.pod(number));
+    let annotations = &mut pod["metadata"]["annotations"];
+    annotations[NETWORKS] = population.networks(number).into();
+    annotations[NETWORK_STATUS] = population.network_status(number).into();
+    pod["spec"]["nodeName"] = population.node_of(number).into();
+    pod
+}
 
-    /// A copy of a pod's template.
-    pub fn pod(&self, population: &Population, pod: usize) -> String {
-        // As it stands in JSON, without the quotes.
-        let status = Value::from(population.network_status(pod)).to_string();
-        self.fill(&[
-            (NAME, &population.pod(pod)),
-            (NODE, &population.node_of(pod)),
-            (NETWORK_LIST, &population.networks(pod)),
-            (STATUS_LIST, &status[1..status.len() - 1]),
-        ])
-    }
-
-    /// A copy of a node's or a Lease's template.
-    pub fn named(&self, name: &str) -> String {
-        self.fill(&[(NAME, name)])
-    }
-
-    /// A copy of a reservation's template.
-    pub fn reservation(&self, population: &Population, address: Address) -> String {
-        self.fill(&[
-            (NAME, &population.ip(address)),
-            (PODREF, &population.podref(address.pod)),
-            (IFNAME, &format!("net{}", address.interface)),
-        ])
-    }
+/// The reservation of this address, as a copy of another one.
+pub fn reservation_of(model: &Value, population: &Population, address: Address) -> Value {
+    let mut reservation = named(model, &population.ip(address));
+    reservation["spec"]["podref"] = population.podref(address.pod).into();
+    reservation["spec"]["ifname"] = format!("net{}", address.interface).into();
+    reservation
 }
 
 /// A pod that runs, made by its controller, reported by multus and by the kubelet.
-pub async fn pod(client: &Client, namespace: &str, owner: Owner) -> Result<Template> {
+pub async fn pod(client: &Client, namespace: &str, owner: Owner) -> Result<Value> {
     let all = raw::all::<Pod>(namespace);
     let manager = "kube-controller-manager";
-    let reported = json!({"metadata": {"annotations": {NETWORK_STATUS: STATUS_LIST}}});
+    let reported = json!({"metadata": {"annotations": {NETWORK_STATUS: "[]"}}});
     let kubelet = "/status?fieldManager=kubelet";
     let changes = [
         ("?fieldManager=multus", "merge-patch", reported),
         (kubelet, "strategic-merge-patch", running()),
     ];
-    Template::made(client, &all, manager, &controlled(owner), &changes).await
+    stored(client, &all, manager, &controlled(owner), &changes).await
 }
 
 /// A node that is ready.
-pub async fn node(client: &Client) -> Result<Template> {
+pub async fn node(client: &Client) -> Result<Value> {
     let object = json!({
         "apiVersion": "v1", "kind": "Node",
-        "metadata": {"name": NAME, "labels": {
-            "kubernetes.io/hostname": NAME, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
+        "metadata": {"name": MODEL, "labels": {
+            "kubernetes.io/hostname": MODEL, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
         }},
         "spec": {"podCIDR": "10.244.17.0/24"},
     });
@@ -152,21 +127,21 @@ pub async fn node(client: &Client) -> Result<Template> {
     }});
     let kubelet = "/status?fieldManager=kubelet";
     let changes = [(kubelet, "strategic-merge-patch", status)];
-    Template::made(client, "/api/v1/nodes", "ipgc-e2e", &object, &changes).await
+    stored(client, "/api/v1/nodes", "ipgc-e2e", &object, &changes).await
 }
 
 /// The Lease of a node, renewed now.
-pub async fn lease(client: &Client) -> Result<Template> {
+pub async fn lease(client: &Client) -> Result<Value> {
     let all = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
-    let object = fixtures::lease("kube-node-lease", NAME, NAME, &nodes::now());
-    Template::made(client, all, "kubelet", &object, &[]).await
+    let object = fixtures::lease("kube-node-lease", MODEL, MODEL, &nodes::now());
+    stored(client, all, "kubelet", &object, &[]).await
 }
 
 /// A reservation as the plugin makes it.
-pub async fn reservation(client: &Client, namespace: &str) -> Result<Template> {
+pub async fn reservation(client: &Client, namespace: &str) -> Result<Value> {
     let all = raw::all::<Reservation>(namespace);
-    let object = fixtures::reservation(namespace, NAME, PODREF, IFNAME);
-    Template::made(client, &all, "whereabouts", &object, &[]).await
+    let object = fixtures::reservation(namespace, MODEL, "model/model", "net1");
+    stored(client, &all, "whereabouts", &object, &[]).await
 }
 
 /// The status that the kubelet writes for a pod whose containers have all ended by themselves.
@@ -233,13 +208,13 @@ pub fn controlled(owner: Owner) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
-            "name": NAME, "generateName": format!("{controller}-"),
+            "name": MODEL, "generateName": format!("{controller}-"),
             "labels": {
                 "app.kubernetes.io/name": "web", "app.kubernetes.io/instance": "web-production",
                 "app.kubernetes.io/version": "v1.42.0", "pod-template-hash": "7d4b9c6f5d",
             },
             "annotations": {
-                NETWORKS: NETWORK_LIST,
+                NETWORKS: "net",
                 "prometheus.io/scrape": "true", "prometheus.io/port": "9090",
             },
             "ownerReferences": [{
@@ -248,7 +223,7 @@ pub fn controlled(owner: Owner) -> Value {
             }],
         },
         "spec": {
-            "nodeName": NODE, "serviceAccountName": "default", "terminationGracePeriodSeconds": 30,
+            "nodeName": MODEL, "serviceAccountName": "default", "terminationGracePeriodSeconds": 30,
             "priorityClassName": "", "restartPolicy": "Always",
             "containers": [
                 {

@@ -13,53 +13,31 @@ use std::{
 use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use http::{Request, header::ACCEPT};
 use kube::{Client, Resource, api::WatchEvent};
-use serde::{Deserialize, Deserializer, de::IgnoredAny};
+use serde_json::Value;
 use tokio::{sync::oneshot, task::JoinHandle};
 
 use super::raw;
 use crate::{Error, Result, wait::PATIENCE};
 
-/// An object of which the name is read, and the keys of its rows if it is a pool.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Object {
-    metadata: Metadata,
-    #[serde(default)]
-    spec: Spec,
-}
+/// The keys of a pool's rows.
+pub type Rows = BTreeSet<String>;
 
-#[derive(Clone, Debug, Deserialize)]
-struct Metadata {
-    name: String,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-struct Spec {
-    #[serde(default, deserialize_with = "keys")]
-    allocations: Option<Rows>,
-}
-
-/// Rows, of which only the keys are read.
-pub type Rows = BTreeSet<Box<str>>;
-
-#[allow(clippy::zero_sized_map_values, reason = "it is how a map is read")]
-fn keys<'de, D: Deserializer<'de>>(map: D) -> Result<Option<Rows>, D::Error> {
-    let map = BTreeMap::<Box<str>, IgnoredAny>::deserialize(map)?;
-    Ok(Some(map.into_keys().collect()))
-}
-
-impl Object {
-    /// Its name, and the rows of a pool.
-    pub fn parts(self) -> (String, Option<Rows>) {
-        (self.metadata.name, self.spec.allocations)
-    }
+/// The name of an object, and the rows of a pool.
+fn parts(object: &Value) -> (String, Option<Rows>) {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let rows = object["spec"]["allocations"].as_object();
+    (
+        name.to_owned(),
+        rows.map(|rows| rows.keys().cloned().collect()),
+    )
 }
 
 /// A change of an object.
 pub enum Change {
-    /// There is such an object, new or changed.
-    Is(Object),
-    /// It is gone.
-    Gone(Object),
+    /// There is an object of this name, new or changed; and if it is a pool it has these rows.
+    Is(String, Option<Rows>),
+    /// The object of this name is gone.
+    Gone(String),
 }
 
 /// All objects of a path, and from then on every change, each with the moment at which it was read.
@@ -72,14 +50,15 @@ pub async fn changes(
     let request = Request::get(format!("{path}?watch=true&timeoutSeconds=7200"))
         .header(ACCEPT, accept)
         .body(Vec::new())?;
-    let events = client.request_events::<Object>(request).await?;
+    let events = client.request_events::<Value>(request).await?;
     Ok(events.map(move |event| {
         let now = Instant::now();
         let why = match event? {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                return Ok((now, Change::Is(object)));
+                let (name, rows) = parts(&object);
+                return Ok((now, Change::Is(name, rows)));
             }
-            WatchEvent::Deleted(object) => return Ok((now, Change::Gone(object))),
+            WatchEvent::Deleted(object) => return Ok((now, Change::Gone(parts(&object).0))),
             // Bookmarks were not asked for.
             WatchEvent::Bookmark(_) => "a bookmark".into(),
             WatchEvent::Error(status) => status.message,
@@ -119,11 +98,8 @@ pub async fn emptied<K: Resource<DynamicType = ()>>(
         let mut left = BTreeMap::new();
         while let Some((at, change)) = changes.try_next().await? {
             let (name, count) = match change {
-                Change::Is(object) => {
-                    let (name, rows) = object.parts();
-                    (name, rows.map_or(1, |rows| rows.len()))
-                }
-                Change::Gone(object) => (object.metadata.name, 0),
+                Change::Is(name, rows) => (name, rows.map_or(1, |rows| rows.len())),
+                Change::Gone(name) => (name, 0),
             };
             left.insert(name, count);
             if left.len() < objects {

@@ -168,12 +168,7 @@ fn signing_key() -> Result<(String, String)> {
 /// cores with all else.
 const GO: [(&str, &str); 2] = [("GOGC", "400"), ("GOMEMLIMIT", "6GiB")];
 
-pub(super) fn start_etcd(
-    program: &Path,
-    files: &Files,
-    at: Addresses,
-    options: &Options,
-) -> Result<Process> {
+pub(super) fn start_etcd(program: &Path, files: &Files, at: Addresses) -> Result<Process> {
     let peers = format!("http://127.0.0.1:{}", at.etcd_peers);
     let mut command = process::tied(program);
     command
@@ -187,10 +182,9 @@ pub(super) fn start_etcd(
         .arg(format!("--initial-cluster=e2e={peers}"))
         // A hundred thousand pods in two versions each are more than the 2 GiB that it grants by itself.
         .arg("--quota-backend-bytes=8589934592")
+        // Nothing here has to survive a power cut.
+        .arg("--unsafe-no-fsync")
         .arg("--log-level=warn");
-    if !options.fsync {
-        command.arg("--unsafe-no-fsync");
-    }
     Process::start("etcd", command, &files.dir.join("etcd.log"))
 }
 

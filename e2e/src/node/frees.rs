@@ -2,16 +2,19 @@
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
-use ipgc::core::address::{Offset, Range};
+use ipgc::{
+    api::IpPool,
+    core::address::{Offset, Range},
+};
 use jiff::Timestamp;
-use kube::{Client, ResourceExt as _, api::ListParams};
+use kube::{Api, Client, ResourceExt as _, api::ListParams};
 use serde_json::Value;
 
 use super::install::ACCOUNT;
 use crate::{
     Error, Result,
     audit::{AuditLog, Mark},
-    pools, wait,
+    wait,
 };
 
 /// A restart of the API server, on a machine of two cores that compiles.
@@ -56,13 +59,13 @@ pub(super) async fn follow(
     }
     // Pools are never deleted here, and a pool's range never changes.
     let mut ranges = BTreeMap::new();
-    let pools = pools::all(client);
+    let pools = Api::<IpPool>::all(client.clone());
     let (pools, parameters) = (&pools, &ListParams::default());
     // A scenario may be restarting the server.
     let all = wait::patiently(RESTART, || async move { Ok(pools.list(parameters).await?) }).await?;
     for pool in all {
         let key = (pool.namespace().unwrap_or_default(), pool.name_any());
-        let range = pool.data["spec"]["range"].as_str().unwrap_or_default();
+        let range = pool.spec.spec["range"].as_str().unwrap_or_default();
         let range = Range::parse(range)
             .ok_or_else(|| Error::Other(format!("a pool has the range {range:?}")))?;
         ranges.insert(key, range);

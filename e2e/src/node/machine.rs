@@ -288,7 +288,7 @@ impl Machine {
         };
         wait::until_state("containerd to answer", START, up, Result::is_ok)
             .await
-            .map_err(|error| containerd.start_error(error.to_string()))??;
+            .map_err(|error| containerd.start_error(error))??;
         *lock(&self.containerd) = Some(containerd);
         Ok(())
     }
@@ -362,7 +362,7 @@ impl Machine {
         .await;
         let waited = waited.map(drop);
         waited.map_err(|error| match lock(&self.kubelet).as_ref() {
-            Some(kubelet) => kubelet.start_error(error.to_string()),
+            Some(kubelet) => kubelet.start_error(error),
             None => error,
         })
     }

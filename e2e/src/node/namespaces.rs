@@ -6,6 +6,7 @@
 //! bridges and veths. So nothing of a node is left on the machine but the folders that [`super::cgroups`] removes.
 
 use std::{
+    fmt::Display,
     fs, io,
     net::{SocketAddr, TcpListener},
     os::fd::AsFd as _,
@@ -192,12 +193,9 @@ impl Namespaces {
         let started = Instant::now();
         while alive(self.first) {
             if started.elapsed() > END {
-                return Err(Error::Deadline {
-                    what: "the processes of a namespace to end".into(),
-                    after: END,
-                    state: fs::read_to_string(format!("/proc/{}/stack", self.first))
-                        .unwrap_or_default(),
-                });
+                let stack = fs::read_to_string(format!("/proc/{}/stack", self.first));
+                let what = "the processes of a namespace to end";
+                return Err(Error::late(what, END, &stack.unwrap_or_default()));
             }
             thread::sleep(Duration::from_millis(20));
         }
@@ -228,7 +226,7 @@ impl Inside {
     }
 
     /// The error for a server that did not come up.
-    pub fn start_error(&self, why: impl Into<String>) -> Error {
+    pub fn start_error(&self, why: impl Display) -> Error {
         self.process.start_error(why)
     }
 

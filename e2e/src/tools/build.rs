@@ -17,7 +17,7 @@ use super::{
     recipes::{KUBERNETES, PROMETHEUS, Recipe, WHEREABOUTS},
     source,
 };
-use crate::{Error, Result, process};
+use crate::{Result, process};
 
 /// The module whose `artifacts/` hold the CRD of network attachments.
 const NETWORK_ATTACHMENTS: &str =
@@ -62,7 +62,6 @@ pub(super) fn go_build(recipe: &Recipe, target: &Path) -> Result<()> {
         return Ok(());
     }
     let pins = Pins::read(&recipe.folder)?;
-    need_go(recipe)?;
     let version = pins.version(recipe.module)?;
     let temporary = beside(target, "new");
     if let Some(folder) = target.parent() {
@@ -99,7 +98,6 @@ pub(super) fn copy_crds(target: &Path) -> Result<()> {
         return Ok(());
     }
     let recipe = super::Tool::Whereabouts.recipe();
-    need_go(&recipe)?;
     // A fresh module cache knows nothing of a module until it is downloaded.
     let mut download = go_command(&recipe.folder);
     download.args(["mod", "download", WHEREABOUTS, NETWORK_ATTACHMENTS]);
@@ -151,22 +149,6 @@ fn go_command(folder: &str) -> Command {
         .env("GOFLAGS", "-mod=readonly -buildvcs=false")
         .stdin(Stdio::null());
     command
-}
-
-/// Says in one line what to do where there is no Go command. One that is too old says so itself.
-fn need_go(recipe: &Recipe) -> Result<()> {
-    if Command::new("go").arg("version").output().is_ok() {
-        return Ok(());
-    }
-    let assets = if recipe.in_assets {
-        ", or set KUBEBUILDER_ASSETS to a folder that holds the server"
-    } else {
-        ""
-    };
-    Err(Error::Other(format!(
-        "{} has to be built, and there is no `go` command: install Go 1.21 or newer from go.dev/dl{assets}",
-        recipe.name
-    )))
 }
 
 /// The lock of this name, which keeps two processes, and two tests of one, from building the same at the same time. It

@@ -12,8 +12,6 @@ pub(super) struct Recipe {
     pub(super) package: String,
     /// How long it takes on two cores, for the person who waits.
     pub(super) duration: &'static str,
-    /// Whether `KUBEBUILDER_ASSETS` may hold it.
-    pub(super) in_assets: bool,
 }
 
 pub(super) const KUBERNETES: &str = "k8s.io/kubernetes";
@@ -44,11 +42,7 @@ macro_rules! tools {
                     main if main.starts_with('/') => format!("{module}{main}"),
                     main => main.to_owned(),
                 };
-                let in_assets = matches!(
-                    self,
-                    Self::Etcd | Self::KubeApiserver | Self::KubeControllerManager
-                );
-                Recipe { name, folder: self.folder(folder), module, package, duration, in_assets }
+                Recipe { name, folder: self.folder(folder), module, package, duration }
             }
         }
     };

@@ -28,7 +28,7 @@ use crate::{
         population::{Address, Owner, Population},
         raw,
         stage::Stage,
-        template::{self, Template},
+        template,
         watch::{self, Change},
     },
     process::lock,
@@ -76,7 +76,8 @@ struct Ledger {
 /// One half of all pods.
 struct Half {
     population: Population,
-    template: Template,
+    /// The pod of which all are copies.
+    model: Value,
     /// Rows of each pool that are to be written, and who writes them. Many writers of one pool would spend the
     /// server's time on conflicts.
     rows: [(Mutex<Vec<Address>>, tokio::sync::Mutex<()>); POOLS],
@@ -111,10 +112,10 @@ impl Churn {
                 .seeder
                 .pools(&population, |_, _| std::iter::empty())
                 .await?;
-            let template = template::pod(&client, &population.namespace, owner).await?;
+            let model = template::pod(&client, &population.namespace, owner).await?;
             Ok::<_, Error>(Half {
                 population,
-                template,
+                model,
                 rows: Default::default(),
             })
         };
@@ -168,9 +169,8 @@ impl Churn {
         };
         let name = population.pod(pod);
         let key = format!("/registry/pods/{home}/{name}");
-        self.etcd
-            .put(&key, &half.template.pod(population, pod))
-            .await?;
+        let object = template::pod_of(&half.model, population, pod);
+        self.etcd.put(&key, &object).await?;
         let key = (population.pool(address.pool), address.offset.to_string());
         self.ledger(|ledger| {
             let given = Given {
@@ -257,8 +257,8 @@ impl Churn {
         let mut rows = BTreeMap::<String, watch::Rows>::new();
         while let Some((at, change)) = all.try_next().await? {
             let (pool, now) = match change {
-                Change::Is(object) => object.parts(),
-                Change::Gone(object) => (object.parts().0, None),
+                Change::Is(pool, rows) => (pool, rows),
+                Change::Gone(pool) => (pool, None),
             };
             let now = now.unwrap_or_default();
             let before = rows.insert(pool.clone(), now.clone()).unwrap_or_default();

@@ -2,7 +2,7 @@
 //! pods come and go.
 //!
 //! ```text
-//!  wire (here), overload    one scene each
+//!  wire (here)  begins and ends the faults, and judges
 //!    │
 //!  stage       two API servers on one store, the proxy before them, ipgc behind it
 //!    ├ proxy     does what `faults` tell ── bodies
@@ -16,7 +16,6 @@
 mod bodies;
 mod churn;
 mod faults;
-pub mod overload;
 mod proxy;
 mod samples;
 mod stage;
@@ -24,15 +23,22 @@ mod stage;
 use std::{
     fmt::Debug,
     ops::Range,
-    path::{Path, PathBuf},
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
-use crate::{Error, Result, bench::table::float, wait};
+use crate::{Error, Result, bench::table::float, ours::static_program, wait};
 use churn::Churn;
 use faults::{Fault, Weather};
-use samples::Samples;
-use stage::{Behind, NODES, program};
+use samples::{Samples, words};
+use stage::Behind;
+
+/// How many nodes there are, and how often each renews its Lease.
+const NODES: usize = 4;
+const BEAT: Duration = Duration::from_secs(2);
+
+/// The seconds that a watch lives before something happens to it.
+const LIFE: Range<f64> = 5.0..30.0;
 
 /// ipgc notices within 90 s that a watch is half-open. None gets so later than this before the faults end.
 const DEAF: Duration = Duration::from_mins(2);
@@ -85,61 +91,39 @@ pub struct Args {
     program: Option<PathBuf>,
 }
 
-/// One run.
-#[derive(Debug)]
-pub struct Plan {
-    /// Pods that begin, and end, each second.
-    pub rate: u32,
-    /// How long the faults last.
-    pub time: Duration,
-    /// The seconds that a watch lives before something happens to it.
-    pub life: Range<f64>,
-    /// After the last fault all but what forced ends left has to be well within so long.
-    pub whole: Duration,
-    /// How often ipgc is measured.
-    pub every: Duration,
-}
-
 /// The command: prints what happened, and fails if something is not as it should be.
 pub async fn run(args: Args) -> Result<()> {
-    let plan = Plan {
-        rate: args.rate,
-        time: Duration::from_mins(args.minutes),
-        life: 5.0..30.0,
-        whole: Duration::from_secs(args.whole),
-        every: Duration::from_secs(5),
+    let program = match args.program {
+        Some(program) => program,
+        None => static_program().await?,
     };
-    play(&program(args.program).await?, &plan).await
-}
-
-/// Plays it with this ipgc.
-pub async fn play(program: &Path, plan: &Plan) -> Result<()> {
-    let behind = Behind::new().await?;
+    let minutes = Duration::from_mins(args.minutes);
+    let behind = Behind::new(&program).await?;
     let churn = Churn::prepare(&behind.stage, NODES).await?;
-    let _beats = behind.beats(NODES).await?;
-    let collector = behind.start(program, &FLAGS).await?;
+    let _beats = behind.stage.beats(NODES, BEAT).await?;
+    let collector = behind.stage.started(&FLAGS).await?;
+    behind.say("ipgc has swept");
     let faults = behind.proxy.faults();
     let mut audit = churn.audit();
-    let mut lives = churn.begin(Duration::from_secs(1) / plan.rate);
+    let mut lives = churn.begin(Duration::from_secs(1) / args.rate);
     behind.say("the faults begin");
     let begun = Instant::now();
-    let deaf_for = plan.time.saturating_sub(DEAF);
-    faults.set(Some(Weather::wild(plan.life.clone(), deaf_for)));
-    let mut samples = Samples::new(plan.every);
-    let watched = samples.take(&behind, &collector, tokio::time::sleep(plan.time));
+    let deaf_for = minutes.saturating_sub(DEAF);
+    faults.set(Some(Weather::wild(LIFE, deaf_for)));
     let failed = |failed: &dyn Debug| Error::Other(format!("the pods: {failed:?}"));
-    tokio::select! {
-        watched = watched => watched?,
+    let samples = tokio::select! {
+        samples = Samples::take(&behind, &collector, minutes) => samples?,
         error = &mut audit => return Err(failed(&error)),
         error = &mut lives => return Err(failed(&error)),
-    }
+    };
     churn.stop();
     let pods = lives.await.map_err(|error| failed(&error))??;
     let time = begun.elapsed();
     faults.set(None);
     behind.say("the faults are over");
     let calm = Instant::now();
-    let whole = wait::until("all to be well", plan.whole, || churn.well(true)).await;
+    let whole = Duration::from_secs(args.whole);
+    let whole = wait::until("all to be well", whole, || churn.well(true)).await;
     let took = calm.elapsed();
     let forced = wait::until("forced ends to be well", FORCED, || churn.well(false)).await;
     let forced_took = calm.elapsed();
@@ -173,16 +157,16 @@ pub async fn play(program: &Path, plan: &Plan) -> Result<()> {
     if second == 0 {
         wrong.push("nothing was sent to the API server that lags".to_owned());
     }
-    wrong.extend(judged(&samples, plan.time));
+    wrong.extend(judged(&samples, minutes));
     behind.end(collector, wrong).await
 }
 
 /// What ipgc took too much of.
 fn judged(samples: &Samples, time: Duration) -> Vec<String> {
     let mut wrong = Vec::new();
-    let most = samples.most();
-    println!("ipgc at the most: {most}");
-    if most.megabytes() > MEMORY || most.connections() > CONNECTIONS {
+    let [memory, _, connections, _] = samples.most;
+    println!("ipgc at the most: {}", words(samples.most));
+    if memory > MEMORY || connections > CONNECTIONS {
         wrong.push(format!(
             "more than {MEMORY} MB, or {CONNECTIONS} connections"
         ));
@@ -190,8 +174,8 @@ fn judged(samples: &Samples, time: Duration) -> Vec<String> {
     let is_soak = time >= SOAK;
     let from = if is_soak { WARM } else { time / 2 };
     let growth = samples.growth(from);
-    println!("more in an hour, from {from:?} on: {growth}");
-    if is_soak && growth.megabytes() > GROWTH {
+    println!("more in an hour, from {from:?} on: {}", words(growth));
+    if is_soak && growth[0] > GROWTH {
         wrong.push(format!("memory grows by more than {GROWTH} MB an hour"));
     }
     wrong

@@ -10,13 +10,11 @@ use e2e::{
     cni::{Cni, Network, Sandbox},
     nodes::LiveNode,
     pods::{Interface, NETWORK_STATUS, PodPlan},
-    pools::{pools, reservations},
 };
 use futures::future::BoxFuture;
-use kube::{
-    Api, ResourceExt as _,
-    api::{DynamicObject, ListParams},
-};
+use ipgc::api::{IpPool, NetworkAttachmentDefinition, Reservation};
+use k8s_openapi::api::events::v1::Event;
+use kube::{Api, ResourceExt as _, api::ListParams};
 use serde_json::Value;
 
 use crate::states::{Address, Outcome, State};
@@ -114,21 +112,22 @@ impl Replica {
 
     /// Everything at this moment.
     pub async fn snapshot(&self) -> Result<Snapshot> {
-        let (client, name) = (self.namespace.client(), &self.namespace.name);
         let everything = ListParams::default();
         let mut held = BTreeMap::new();
         let podref = |spec: &Value| spec["podref"].as_str().unwrap_or_default().to_owned();
-        for pool in pools(client, name).list(&everything).await? {
-            let rows = pool.data["spec"]["allocations"].as_object();
+        let pools = self.namespace.api::<IpPool>();
+        for pool in pools.list(&everything).await? {
+            let rows = pool.spec.spec["allocations"].as_object();
             for (key, row) in rows.into_iter().flatten() {
                 held.insert(row_of(&pool.name_any(), key), podref(row));
             }
         }
-        for reservation in reservations(client, name).list(&everything).await? {
+        let reservations = self.namespace.api::<Reservation>();
+        for reservation in reservations.list(&everything).await? {
             let name = reservation_of(&reservation.name_any());
-            held.insert(name, podref(&reservation.data["spec"]));
+            held.insert(name, podref(&reservation.spec.spec));
         }
-        let events = self.namespace.events().await?;
+        let events = self.namespace.api::<Event>().list(&everything).await?;
         let told = events
             .iter()
             .filter(|event| event.reason.as_deref() == Some(FREED))
@@ -226,26 +225,15 @@ impl Place<'_> {
         format!("{}/{}", self.namespace().name, network.name)
     }
 
-    /// A pod on the replica's node, with next to no termination grace, that asks for `networks`.
+    /// A pod on the replica's node that asks for `networks`.
     pub fn plan(&self, pod: &str, networks: &str) -> PodPlan {
-        let mut plan = PodPlan::new(pod)
-            .on(self.replica.node.name.as_str())
-            .networks(networks);
-        plan.grace = 1;
-        plan
+        let plan = PodPlan::new(pod).on(&self.replica.node.name);
+        plan.networks(networks)
     }
 
-    /// Makes the network attachment.
-    pub async fn attach(&self, network: &Network) -> Result<()> {
-        let config = network.config();
-        self.namespace()
-            .network_attachment(&network.name, &config)
-            .await
-    }
-
-    /// The state's network attachment, untyped.
-    pub fn attachments(&self) -> Api<DynamicObject> {
-        self.namespace().network_attachments()
+    /// The network attachments of the replica.
+    pub fn attachments(&self) -> Api<NetworkAttachmentDefinition> {
+        self.namespace().api()
     }
 
     /// The plugin's ADD in a new sandbox of a pod.
@@ -266,26 +254,19 @@ impl Place<'_> {
 
     /// A running pod with `net1` on this network, as multus reports it.
     pub async fn run(&self, plan: &PodPlan, network: &Network) -> Result<()> {
-        self.namespace().pod(plan).await?;
-        let addresses = self.add(&plan.name, network, "net1").await?;
-        let interface = self.interface(network, &addresses);
-        self.namespace().run_pod(&plan.name, &[interface]).await?;
+        self.replica.cni.start(plan, &[network]).await?;
         Ok(())
     }
 
     /// The entry of `net1` in the pod's annotation.
     pub fn interface(&self, network: &Network, addresses: &[IpAddr]) -> Interface {
-        Interface {
-            network: self.reference(network),
-            interface: "net1".into(),
-            ips: addresses.iter().map(ToString::to_string).collect(),
-        }
+        network.interface(&self.namespace().name, "net1", addresses)
     }
 
     /// The state's pod, running, with an address of the state's network.
     pub async fn running_pod(&self) -> Result<()> {
         let network = self.network();
-        self.attach(&network).await?;
+        self.namespace().attach(&network).await?;
         self.run(&self.plan(&self.pod(), &network.name), &network)
             .await
     }
@@ -307,7 +288,7 @@ impl Place<'_> {
     /// The state's pod, whose sandbox is being set up: it has its address and no annotation.
     pub async fn starting_pod(&self) -> Result<()> {
         let (pod, network) = (self.pod(), self.network());
-        self.attach(&network).await?;
+        self.namespace().attach(&network).await?;
         self.namespace()
             .pod(&self.plan(&pod, &network.name))
             .await?;

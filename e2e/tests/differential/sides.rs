@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use e2e::{
     Cluster, ControlPlane, Error, Options, Result,
-    audit::{Mark, Request},
+    audit::{AuditLog, Mark, Request},
     cluster::create,
     control_plane::ADMIN,
     node::install::{ACCOUNT, NAMESPACE},
@@ -115,13 +115,8 @@ pub async fn observe(states: &[State]) -> Result<Outcomes> {
         )?;
         Ok(first.into_iter().chain(second).collect())
     };
-    tokio::time::timeout(ALL, sides)
-        .await
-        .map_err(|_| Error::Deadline {
-            what: "all sides to be done".into(),
-            after: ALL,
-            state: "they were not".into(),
-        })?
+    let done = tokio::time::timeout(ALL, sides).await;
+    done.map_err(|_| Error::late("all sides to be done", ALL, "they were not"))?
 }
 
 /// The loop and ipgc look into their own namespace's pools only.
@@ -171,19 +166,15 @@ fn control_loop<'s>(
 ) -> BoxFuture<'s, Result<Done>> {
     async move {
         let watched = Watched::build(plane, states, setting, Side::ControlLoop).await?;
-        let user = upstreams_user(setting);
-        let replica = &watched.replica;
-        let mark = plane.audit().mark()?;
+        let (user, replica) = (watched.user, &watched.replica);
         let node = &replica.node.name;
         let upstream = Upstream::control_loop(user, plane, &replica.namespace, node).await?;
         replica.act(&watched.states).await?;
-        let seen = watched.settle(UPSTREAM_HOLD).await?;
-        upstream.still_up()?;
-        match setting {
-            Setting::GetRefused => was_refused(plane, mark, user).await?,
-            _ => watched.freed_something(&seen, || upstream.log())?,
-        }
-        Ok((seen, watched.replica))
+        let log = || {
+            upstream.still_up()?;
+            upstream.log()
+        };
+        watched.done(UPSTREAM_HOLD, log).await
     }
     .boxed()
 }
@@ -195,9 +186,7 @@ fn reconciler<'s>(
 ) -> BoxFuture<'s, Result<Done>> {
     async move {
         let watched = Watched::build(plane, states, setting, Side::Reconciler).await?;
-        let user = upstreams_user(setting);
-        let replica = &watched.replica;
-        let mark = plane.audit().mark()?;
+        let (user, replica) = (watched.user, &watched.replica);
         // It looks at a moment, so all has happened before.
         replica.act(&watched.states).await?;
         let (schedule, word) = match setting {
@@ -210,23 +199,14 @@ fn reconciler<'s>(
         };
         let namespace = &replica.namespace;
         let upstream = Upstream::reconciler(user, plane, namespace, schedule).await?;
-        let log = || async {
+        let log = || {
             upstream.still_up()?;
             upstream.log()
         };
-        wait::until_state("a pass of the reconciler", PASS, log, |log| {
-            log.contains(word)
-        })
-        .await?;
-        let seen = watched.settle(UPSTREAM_HOLD).await?;
-        upstream.still_up()?;
-        match setting {
-            // Its log has said why.
-            Setting::BadRange => {}
-            Setting::GetRefused => was_refused(plane, mark, user).await?,
-            _ => watched.freed_something(&seen, || upstream.log())?,
-        }
-        Ok((seen, watched.replica))
+        let passed = |log: &String| log.contains(word);
+        let read = || async { log() };
+        wait::until_state("a pass of the reconciler", PASS, read, passed).await?;
+        watched.done(UPSTREAM_HOLD, log).await
     }
     .boxed()
 }
@@ -239,7 +219,6 @@ fn ipgc<'s>(
     async move {
         let watched = Watched::build(plane, states, setting, Side::Ipgc).await?;
         let replica = &watched.replica;
-        let mark = plane.audit().mark()?;
         let access = plane.service_account(NAMESPACE, "ipgc").await?;
         let args = ["--pool-namespace", &replica.namespace.name];
         let cluster = replica.namespace.cluster();
@@ -250,13 +229,11 @@ fn ipgc<'s>(
             forbid_get_of_pods(cluster.client()).await?;
         }
         replica.act(&watched.states).await?;
-        let seen = watched.settle(IPGC_HOLD).await?;
-        ipgc.still_up()?;
-        match setting {
-            Setting::GetRefused => was_refused(plane, mark, ACCOUNT).await?,
-            _ => watched.freed_something(&seen, || Ok(ipgc.log()))?,
-        }
-        Ok((seen, watched.replica))
+        let log = || {
+            ipgc.still_up()?;
+            Ok(ipgc.log())
+        };
+        watched.done(IPGC_HOLD, log).await
     }
     .boxed()
 }
@@ -264,6 +241,11 @@ fn ipgc<'s>(
 /// A replica that one side looks at.
 struct Watched<'s> {
     side: Side,
+    setting: Setting,
+    /// As whom the side asks, in the audit log from this mark on.
+    user: &'static str,
+    audit: AuditLog,
+    mark: Mark,
     states: Vec<&'s State>,
     replica: Replica,
     before: Snapshot,
@@ -288,8 +270,18 @@ impl<'s> Watched<'s> {
         let cluster = Cluster::of(plane).await?;
         let replica = Replica::build(&cluster, prefix, numbers_from, &states).await?;
         let before = replica.beginning(&states).await?;
+        let user = match (side, setting) {
+            (Side::Ipgc, _) => ACCOUNT,
+            (_, Setting::GetRefused) => UPSTREAM_WITHOUT_GET,
+            _ => ADMIN,
+        };
+        let audit = plane.audit();
         Ok(Self {
             side,
+            setting,
+            user,
+            mark: audit.mark()?,
+            audit,
             states,
             replica,
             before,
@@ -312,7 +304,7 @@ impl<'s> Watched<'s> {
         })
         .await;
         match waited {
-            Ok(()) | Err(Error::Deadline { .. }) => {}
+            Ok(()) | Err(Error::Deadline(_)) => {}
             Err(error) => return Err(error),
         }
         tokio::time::sleep(hold).await;
@@ -343,35 +335,36 @@ impl<'s> Watched<'s> {
         Ok(outcomes)
     }
 
-    /// An error where a side has freed nothing at all: then what it kept says nothing.
-    fn freed_something(&self, seen: &Outcomes, log: impl Fn() -> Result<String>) -> Result<()> {
-        if seen.values().any(|outcome| *outcome == Outcome::Freed) {
-            return Ok(());
+    /// Waits for the end, and makes sure that the side did something: else what it kept says nothing. The log is an
+    /// error if the side has ended by itself.
+    async fn done(self, hold: Duration, log: impl Fn() -> Result<String>) -> Result<Done> {
+        let seen = self.settle(hold).await?;
+        let log = log()?;
+        match (self.setting, self.side) {
+            // Its log has said why.
+            (Setting::BadRange, Side::Reconciler) => {}
+            (Setting::GetRefused, _) => self.was_refused().await?,
+            _ if seen.values().any(|outcome| *outcome == Outcome::Freed) => {}
+            (_, side) => {
+                let what = format!("{side:?} freed nothing; its log:\n{log}");
+                return Err(Error::Other(what));
+            }
         }
-        let what = format!("{:?} freed nothing; its log:\n{}", self.side, log()?);
-        Err(Error::Other(what))
+        Ok((seen, self.replica))
     }
-}
 
-/// Waits until the server has refused a GET of a pod to this user.
-async fn was_refused(plane: &ControlPlane, mark: Mark, user: &str) -> Result<()> {
-    let audit = plane.audit();
-    let what = format!("a GET of a pod to be refused to {user}");
-    let read = || async { audit.since(mark) };
-    let refused = |asked: &Vec<Request>| {
-        asked.iter().any(|asked| {
-            let get = (asked.verb.as_str(), asked.resource.as_str()) == ("get", "pods");
-            get && asked.user == user && asked.code == 403
-        })
-    };
-    wait::until_state(&what, wait::PATIENCE, read, refused).await?;
-    Ok(())
-}
-
-fn upstreams_user(setting: Setting) -> &'static str {
-    match setting {
-        Setting::GetRefused => UPSTREAM_WITHOUT_GET,
-        _ => ADMIN,
+    /// Waits until the server has refused a GET of a pod to the side.
+    async fn was_refused(&self) -> Result<()> {
+        let what = format!("a GET of a pod to be refused to {}", self.user);
+        let read = || async { self.audit.since(self.mark) };
+        let refused = |asked: &Vec<Request>| {
+            asked.iter().any(|asked| {
+                let get = (asked.verb.as_str(), asked.resource.as_str()) == ("get", "pods");
+                get && asked.user == self.user && asked.code == 403
+            })
+        };
+        wait::until_state(&what, wait::PATIENCE, read, refused).await?;
+        Ok(())
     }
 }
 

@@ -275,11 +275,7 @@ async fn one_scenario(one: &'static Scenario, stage: Arc<Stage>) -> (&'static st
         Ok(Err(panic)) => Err(Error::Other(panic.to_string())),
         Err(_) => {
             abort.abort();
-            Err(Error::Deadline {
-                what: one.name.to_owned(),
-                after: SCENARIO,
-                state: "it still ran".into(),
-            })
+            Err(Error::late(one.name, SCENARIO, "it still ran"))
         }
     };
     if result.is_ok() {

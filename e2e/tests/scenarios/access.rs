@@ -13,7 +13,9 @@ const ALONE: &str = "--leader-elect=false";
 
 /// A service account with the rights of the manifests, those on pools excepted.
 async fn account(plane: &ControlPlane, namespace: &Namespace) -> Result<(String, Access)> {
-    namespace.service_account("ipgc").await?;
+    namespace
+        .kubectl(&["create", "serviceaccount", "ipgc"])
+        .await?;
     let subject = format!("--serviceaccount={}:ipgc", namespace.name);
     let name = &namespace.name;
     let cluster = namespace.cluster();
@@ -34,11 +36,10 @@ pub async fn refused(cluster: &Cluster, account: &Access, args: &[&str]) -> Resu
     account.write(&kubeconfig)?;
     let kubeconfig = kubeconfig.to_str().unwrap();
     let alone = ["run", "--kubeconfig", kubeconfig];
-    let output = ipgc(&[&alone, args].concat()).await?;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
-    Ok(said)
+    let said = ipgc(&[&alone, args].concat(), "").await?;
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert_eq!(said.stderr.lines().count(), 1, "{said:?}");
+    Ok(said.stderr)
 }
 
 /// As the overlay binds it: `--pool-namespace` and the binding have to go together.
@@ -96,13 +97,8 @@ async fn an_api_server_may_start_later() -> Result<()> {
 #[tokio::test]
 async fn a_lease_namespace_that_does_not_exist_is_named_and_the_exit_code_is_2() -> Result<()> {
     let cluster = &Cluster::get().await?;
-    let kubeconfig = cluster.dir().join(unique("admin"));
-    cluster.access().write(&kubeconfig)?;
-    let kubeconfig = kubeconfig.to_str().unwrap();
-    let run = ["run", "--kubeconfig", kubeconfig, "--listen=none"];
-    let output = ipgc(&[&run[..], &["--lease-namespace=nowhere"]].concat()).await?;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{said}");
+    let args = ["--listen=none", "--lease-namespace=nowhere"];
+    let said = refused(cluster, cluster.access(), &args).await?;
     assert_eq!(
         said,
         "ipgc: namespace nowhere, where the Lease is to be, does not exist: \

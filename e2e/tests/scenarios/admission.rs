@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use e2e::{
-    Error, Result,
+    Result,
     cluster::{create, unique},
     cni::Network,
     pods::End,
@@ -84,9 +84,7 @@ impl<'s> Policy<'s> {
         ];
         wait::until("the policy to count", wait::PATIENCE, || async move {
             Ok(match scene.namespace.kubectl(&patch).await {
-                Err(Error::Command { output, .. }) if output.contains("hands off") => {
-                    Probe::Done(())
-                }
+                Err(error) if error.to_string().contains("hands off") => Probe::Done(()),
                 other => Probe::NotYet(format!("{other:?}")),
             })
         })
@@ -116,7 +114,7 @@ async fn a_pool_and_a_reservation_that_a_policy_refuses_keep_no_others(
 ) -> Result<()> {
     let (scene, network) = Scene::with_network(prefix).await?;
     let other = Network::range("net-b", "10.2.0.0/24");
-    scene.attach(&other).await?;
+    scene.namespace.attach(&other).await?;
     let collecting = scene.collect().await?;
     scene.start("web-0", &network).await?;
     for pod in ["web-1", "web-2"] {

@@ -1,9 +1,6 @@
 //! The binary `ipgc`, as the manifests run it: its own process, its own rights.
 
-use std::{
-    process::{Command, Output},
-    time::Duration,
-};
+use std::{process::Command, time::Duration};
 
 use e2e::{
     Cluster, ControlPlane, Result,
@@ -11,12 +8,11 @@ use e2e::{
     cluster::unique,
     control_plane::Options,
     node::install::NAMESPACE,
-    ours::{Ipgc, build, clean, program, until_missing},
+    ours::{Ipgc, account, build, clean, program},
     pods::End,
-    process::within,
+    process::{fed, within},
     wait,
 };
-use ipgc::config::Config;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::{Api, api::PostParams};
 use tokio::sync::OnceCell;
@@ -26,11 +22,27 @@ use crate::support::{COOLDOWN, Scene};
 /// Promised time from SIGTERM to the end.
 pub const SHUTDOWN: Duration = Duration::from_secs(10);
 
-/// `ipgc` with these arguments and a clean environment, to its end.
-pub async fn ipgc(args: &[&str]) -> Result<Output> {
+/// The output and the exit code of a command.
+#[derive(Debug)]
+pub struct Said {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// `ipgc` with these arguments and a clean environment, told this on standard input, to its end.
+pub async fn ipgc(args: &[&str], typed: &str) -> Result<Said> {
     let mut command = clean(Command::new(program().await?));
     command.args(args);
-    within(&format!("ipgc {args:?}"), command, wait::PATIENCE).await
+    // In a cluster where no pod changes, the watch is heard first by a bookmark, a minute after the start.
+    let patience = wait::PATIENCE * 2 + Duration::from_mins(2);
+    let output = fed(&format!("ipgc {args:?}"), command, typed, patience).await?;
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ok(Said {
+        code: output.status.code(),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    })
 }
 
 /// Ends it as the kubelet does, in the time that is promised. Returns its log.
@@ -56,13 +68,7 @@ pub async fn applied() -> Result<&'static ControlPlane> {
             let lines = said.lines();
             let refused: Vec<_> = lines.filter(|line| !line.ends_with(" created")).collect();
             assert_eq!(refused, [""; 0], "{said}");
-            let account = ControlPlane::shared().await?;
-            let account = account.service_account(NAMESPACE, "ipgc").await?;
-            let config = Config {
-                lease_namespace: Some(NAMESPACE.to_owned()),
-                ..Config::default()
-            };
-            until_missing(&account, &config, &[]).await
+            account(ControlPlane::shared().await?).await.map(drop)
         })
         .await?;
     ControlPlane::shared().await

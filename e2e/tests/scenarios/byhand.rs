@@ -1,57 +1,23 @@
 //! `ipgc release` as a person uses it, on the real API server with rows of the real plugin.
 
-use std::{path::PathBuf, process::Stdio, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc};
 
-use e2e::{
-    Cluster, ControlPlane, Result,
-    cluster::unique,
-    cni::Network,
-    control_plane::Options,
-    ours::{clean, program},
-    wait,
+use e2e::{Cluster, ControlPlane, Result, cluster::unique, cni::Network, control_plane::Options};
+
+use crate::{
+    binary::{self, Said},
+    support::{POOL, SHORT_WAITS, Scene, plan, rows},
 };
-use tokio::{io::AsyncWriteExt as _, process::Command};
-
-use crate::support::{POOL, SHORT_WAITS, Scene, plan, rows};
-
-/// The output and the exit code of a command.
-#[derive(Debug)]
-pub struct Said {
-    pub code: Option<i32>,
-    pub stdout: String,
-    pub stderr: String,
-}
 
 /// `ipgc` on the pools of a scene, with waits of seconds, told this on standard input.
 pub async fn ipgc(scene: &Scene, args: &[&str], typed: &str) -> Result<Said> {
     let cluster = scene.namespace.cluster();
     let kubeconfig = file(cluster, "kubeconfig");
     cluster.access().write(&kubeconfig)?;
-    let mut command = Command::from(clean(std::process::Command::new(program().await?)));
-    command
-        .args(args)
-        .arg("--kubeconfig")
-        .arg(kubeconfig)
-        .args(["--pool-namespace", &scene.namespace.name])
-        .args(SHORT_WAITS)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true);
-    let mut child = command.spawn()?;
-    let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(typed.as_bytes()).await?;
-    drop(stdin);
-    // In a cluster where no pod changes, the watch is heard first by a bookmark, a minute after the start.
-    let patience = wait::PATIENCE * 2 + Duration::from_mins(2);
-    let ended = tokio::time::timeout(patience, child.wait_with_output()).await;
-    let output = ended.expect("ipgc did not end")?;
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    Ok(Said {
-        code: output.status.code(),
-        stdout: text(output.stdout),
-        stderr: text(output.stderr),
-    })
+    let namespace = &scene.namespace.name;
+    let place = ["--kubeconfig", kubeconfig.to_str().unwrap()];
+    let pools = ["--pool-namespace", namespace];
+    binary::ipgc(&[args, &place, &pools, &SHORT_WAITS].concat(), typed).await
 }
 
 /// A name for a file that no other scenario has.
@@ -73,7 +39,7 @@ async fn one_address_goes_once_it_is_typed() -> Result<()> {
     let mut held = Vec::new();
     for pod in ["web-0", "web-1"] {
         let plan = plan(pod, "net-a").on(&node.name);
-        held.push(scene.start_pod(&plan, &[&network]).await?.sandbox);
+        held.push(scene.cni.start(&plan, &[&network]).await?.sandbox);
     }
     scene.namespace.force_delete_pod("web-0").await?;
     node.silence().await?;

@@ -108,7 +108,7 @@ async fn a_pool_that_no_definition_leads_to_goes_while_it_is_empty() -> Result<(
     let [empty] = &found(&scene, Problem::PoolWithoutDefinition).await?[..] else {
         panic!("not one finding");
     };
-    let second = scene.start_pod(&plan("web-1", ""), &[&network]).await?;
+    let second = scene.cni.start(&plan("web-1", ""), &[&network]).await?;
     let refused = paste(cluster, empty).await?;
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(
@@ -175,7 +175,7 @@ async fn slices_of_nodes_that_are_gone_are_free_again() -> Result<()> {
     let network = Network::range("net-a", "10.4.0.0/16")
         .network_name("sliced")
         .with("node_slice_size", "/24");
-    scene.attach(&network).await?;
+    scene.namespace.attach(&network).await?;
     let slices = [
         ("node-a", "10.4.1.0/24"),
         ("node-b", "10.4.2.0/24"),
@@ -236,7 +236,7 @@ async fn what_a_silent_node_holds_goes_once_a_person_vouches_for_it() -> Result<
     let cluster = scene.namespace.cluster();
     let node = cluster.live_node("dies").await?;
     let plan = plan("web-0", "net-a").on(&node.name);
-    scene.start_pod(&plan, &[&network]).await?;
+    scene.cni.start(&plan, &[&network]).await?;
     scene.namespace.force_delete_pod("web-0").await?;
     node.silence().await?;
     let [held] = &found(&scene, Problem::HeldUnfenced).await?[..] else {

@@ -20,8 +20,8 @@ const KINDS: [&str; 4] = [
 /// The CRDs that the binary prints, in a file.
 async fn printed(cluster: &Cluster) -> Result<PathBuf> {
     let file = cluster.dir().join("ipgc-crds.yaml");
-    let printed = ipgc(&["crds"]).await?;
-    assert!(printed.status.success(), "{printed:?}");
+    let printed = ipgc(&["crds"], "").await?;
+    assert_eq!(printed.code, Some(0), "{printed:?}");
     std::fs::write(&file, printed.stdout)?;
     Ok(file)
 }
@@ -116,13 +116,9 @@ async fn a_crd_that_drops_what_is_read_is_told() -> Result<()> {
     cluster.access().write(&kubeconfig)?;
     let kubeconfig = kubeconfig.to_str().unwrap();
     let told = || async move {
-        let said = ipgc(&["audit", "--kubeconfig", kubeconfig]).await?;
-        let said = String::from_utf8_lossy(&said.stdout).into_owned();
-        Ok(said
-            .lines()
-            .filter(|it| it.contains(" drops "))
-            .map(str::to_owned)
-            .collect::<Vec<_>>())
+        let said = ipgc(&["audit", "--kubeconfig", kubeconfig], "").await?;
+        let lines = said.stdout.lines().filter(|it| it.contains(" drops "));
+        Ok(lines.map(str::to_owned).collect::<Vec<_>>())
     };
     assert_eq!(told().await?, Vec::<String>::new());
     let place = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/allocations/\

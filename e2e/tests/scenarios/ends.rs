@@ -1,6 +1,7 @@
 //! What a free leaves in its pool.
 
-use e2e::{Error, Result, pods::End, pools::pools};
+use e2e::{Error, Result, pods::End};
+use ipgc::api::IpPool;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
@@ -10,7 +11,7 @@ use crate::support::{POOL, Scene};
 #[tokio::test]
 async fn who_wrote_a_pool_is_forgotten_unless_somebody_applied_fields() -> Result<()> {
     let (scene, network) = Scene::with_network("managers").await?;
-    let pools = pools(scene.namespace.client(), &scene.namespace.name);
+    let pools = scene.namespace.api::<IpPool>();
     let managers = async || {
         let pool = pools.get(POOL).await?;
         let managers = pool.metadata.managed_fields.unwrap_or_default();

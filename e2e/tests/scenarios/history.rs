@@ -9,10 +9,18 @@ use std::{
 };
 
 use e2e::{Cluster, ControlPlane, Result, control_plane::Options, pods::End, wait};
-use http::Method;
+use http::{Method, Response};
+use kube::client::Body;
 use tokio::time::sleep;
 
-use crate::support::{POOL, Scene, plan, refusing, rows, wait_of};
+use crate::support::{POOL, Scene, hooked, plan, rows, wait_of};
+
+/// The answer of some proxy: the server never sees the request.
+fn refusal() -> Response<Body> {
+    let mut response = Response::new(Body::from(b"no luck today".to_vec()));
+    *response.status_mut() = http::StatusCode::INTERNAL_SERVER_ERROR;
+    response
+}
 
 /// A pod that ended well is there again, and is deleted by force on a node that is not ready: its good end never was.
 /// Another one goes on as if nothing had been, and its row goes after its end.
@@ -25,14 +33,16 @@ async fn after_etcd_was_restored_nothing_that_was_seen_before_counts() -> Result
     let mut started = Vec::new();
     for (name, node) in [("web-1", &silent), ("web-2", &at_work)] {
         let plan = plan(name, "net-a").of_replica_set().on(&node.name);
-        started.push(scene.start_pod(&plan, &[&network]).await?);
+        started.push(scene.cni.start(&plan, &[&network]).await?);
     }
     silent.silence().await?;
 
     let is_refusing = Arc::new(AtomicBool::new(true));
     let refuses = Arc::clone(&is_refusing);
-    let client = refusing(scene.client().await?, move |asked| {
-        refuses.load(Ordering::Relaxed) && asked.is(&Method::PATCH, "ippools")
+    let client = hooked(scene.client().await?, move |method, path| {
+        let is_patch = *method == Method::PATCH && path.contains("/ippools/");
+        let is_refused = is_patch && refuses.load(Ordering::Relaxed);
+        async move { is_refused.then(refusal) }
     });
     let collecting = scene.collect_through(client, scene.config()).await?;
     plane.back_up()?;

@@ -8,7 +8,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::{
     binary::terminated,
-    support::{COOLDOWN, POOL, SHORT_WAITS, Scene, plan, rows, wait_of},
+    support::{COOLDOWN, POOL, SHORT_WAITS, Scene, address, plan, rows, wait_of},
 };
 
 /// A Lease lasts 15 s. A copy that waits for it reads it every 2.4 s at the least.
@@ -106,7 +106,7 @@ async fn two_that_write_at_once_remove_nothing_that_lives() -> Result<()> {
     const PODS: i128 = 40;
     let scene = Scene::new("both").await?;
     let network = e2e::cni::Network::range("net-a", RANGE);
-    scene.attach(&network).await?;
+    scene.namespace.attach(&network).await?;
     let names: Vec<_> = (1..=PODS).map(|n| format!("web-{n}")).collect();
     let mut planted = e2e::pools::Rows::new();
     for (offset, name) in (1..).zip(&names) {
@@ -120,11 +120,8 @@ async fn two_that_write_at_once_remove_nothing_that_lives() -> Result<()> {
     let pool = "10.79.0.0-24";
     scene.namespace.plant_pool(pool, RANGE, &planted).await?;
     for (offset, name) in (1..).zip(&names) {
-        let interface = e2e::pods::Interface {
-            network: scene.podref("net-a"),
-            interface: "net1".into(),
-            ips: vec![format!("10.79.0.{offset}")],
-        };
+        let address = address(&format!("10.79.0.{offset}"));
+        let interface = network.interface(&scene.namespace.name, "net1", &[address]);
         let plan = plan(name, "net-a");
         scene.namespace.running_pod(&plan, &[interface]).await?;
     }
@@ -143,8 +140,7 @@ async fn two_that_write_at_once_remove_nothing_that_lives() -> Result<()> {
     for name in back {
         scene.namespace.pod(&plan(name, "net-a")).await?;
         // It adopts the row of its predecessor, or gets another one.
-        let (_, addresses) = scene.add(name, &[&network]).await?;
-        let interfaces = scene.interfaces(&[&network], &addresses);
+        let (_, interfaces) = scene.cni.set_up(name, &[&network]).await?;
         scene.namespace.run_pod(name, &interfaces).await?;
     }
     let living: Vec<_> = back

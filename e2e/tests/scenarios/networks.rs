@@ -62,7 +62,7 @@ async fn a_network_of_another_ipam_costs_no_request_and_gives_no_event() -> Resu
     let interface = Interface {
         network: scene.podref("net-s"),
         interface: "net1".into(),
-        ips: vec!["10.1.0.1".into()],
+        ips: vec![address("10.1.0.1")],
     };
     let mark = audit.mark()?;
     scene

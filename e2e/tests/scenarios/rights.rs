@@ -159,7 +159,7 @@ async fn life(cluster: &Cluster, account: &Access) -> Result<()> {
     tokio::time::sleep(wait_of(1)).await;
     for pod in ["well", "forced"] {
         let plan = plan(pod, "net-a").on(&node.name);
-        scene.start_pod(&plan, &[&network]).await?;
+        scene.cni.start(&plan, &[&network]).await?;
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
     scene.namespace.end_pod("well", End::Succeeded).await?;

@@ -11,12 +11,12 @@ use e2e::{
     Cluster, Namespace, Result,
     audit::Request,
     cluster::unique,
-    cni::{Cni, Network, Sandbox},
-    pods::{Interface, PodPlan},
+    cni::{Cni, Network, Sandbox, Started},
+    pods::PodPlan,
     pools::{Row, Rows},
     wait,
 };
-use futures::{FutureExt, future::BoxFuture};
+use futures::FutureExt as _;
 use http::{Method, Response};
 use ipgc::{
     config::Config,
@@ -54,11 +54,9 @@ pub fn wait_of(rows: u32) -> Duration {
     GRACE + POD_GRACE + DEL_BUDGET * rows
 }
 
-/// A pod with a short termination grace that asks for `networks`.
+/// A pod that asks for `networks`.
 pub fn plan(name: &str, networks: &str) -> PodPlan {
-    let mut plan = PodPlan::new(name).networks(networks);
-    plan.grace = 1;
-    plan
+    PodPlan::new(name).networks(networks)
 }
 
 pub fn address(text: &str) -> IpAddr {
@@ -71,13 +69,6 @@ pub struct Scene {
     pub cni: Cni,
     /// The user agent of this scenario's collector.
     pub agent: String,
-}
-
-/// A pod that runs with addresses from the real plugin.
-pub struct Started {
-    pub sandbox: Sandbox,
-    /// Its addresses, in the order of its interfaces and their ranges.
-    pub addresses: Vec<IpAddr>,
 }
 
 impl Scene {
@@ -105,7 +96,7 @@ impl Scene {
     pub async fn with_network_on(cluster: &Cluster, prefix: &str) -> Result<(Arc<Self>, Network)> {
         let scene = Self::on(cluster, prefix).await?;
         let network = Network::range("net-a", RANGE);
-        scene.attach(&network).await?;
+        scene.namespace.attach(&network).await?;
         Ok((scene, network))
     }
 
@@ -115,17 +106,9 @@ impl Scene {
         let scene = Self::new(prefix).await?;
         let name = &scene.namespace.name;
         let network = Network::range("net-a", RANGE).network_name(name);
-        scene.attach(&network).await?;
+        scene.namespace.attach(&network).await?;
         let pool = format!("{name}-{POOL}");
         Ok((scene, network, pool))
-    }
-
-    /// Makes the network attachment of a network.
-    pub async fn attach(&self, network: &Network) -> Result<()> {
-        let config = network.config();
-        self.namespace
-            .network_attachment(&network.name, &config)
-            .await
     }
 
     /// Podref of a pod of this scenario.
@@ -133,21 +116,9 @@ impl Scene {
         format!("{}/{pod}", self.namespace.name)
     }
 
-    /// Makes a pod, calls the plugin's ADD for `net1`, `net2`, …, and lets it run.
-    pub async fn start_pod(&self, plan: &PodPlan, networks: &[&Network]) -> Result<Started> {
-        self.namespace.pod(plan).await?;
-        let started = self.add(&plan.name, networks).await?;
-        let interfaces = self.interfaces(networks, &started.1);
-        self.namespace.run_pod(&plan.name, &interfaces).await?;
-        Ok(Started {
-            sandbox: started.0,
-            addresses: started.1.into_iter().flatten().collect(),
-        })
-    }
-
-    /// The same of a pod of this name on one network, wherever it runs.
+    /// A pod of this name that runs on one network, with addresses from the real plugin.
     pub async fn start(&self, pod: &str, network: &Network) -> Result<Started> {
-        self.start_pod(&plan(pod, &network.name), &[network]).await
+        self.cni.start(&plan(pod, &network.name), &[network]).await
     }
 
     /// Asserts that the rows of [`POOL`] are these for so long.
@@ -165,33 +136,6 @@ impl Scene {
             .collect();
         let names: Vec<_> = names.iter().map(String::as_str).collect();
         self.namespace.wait_reservations(&names).await
-    }
-
-    /// A new sandbox of a pod, and the addresses of each of its interfaces.
-    pub async fn add(
-        &self,
-        pod: &str,
-        networks: &[&Network],
-    ) -> Result<(Sandbox, Vec<Vec<IpAddr>>)> {
-        let sandbox = Sandbox::new(&self.namespace.name, pod);
-        let mut addresses = Vec::new();
-        for (number, network) in (1..).zip(networks) {
-            let interface = format!("net{number}");
-            addresses.push(self.cni.add(network, &sandbox, &interface).await?);
-        }
-        Ok((sandbox, addresses))
-    }
-
-    /// The interfaces that multus reports for these addresses.
-    pub fn interfaces(&self, networks: &[&Network], addresses: &[Vec<IpAddr>]) -> Vec<Interface> {
-        (1..)
-            .zip(networks.iter().zip(addresses))
-            .map(|(number, (network, addresses))| Interface {
-                network: format!("{}/{}", self.namespace.name, network.name),
-                interface: format!("net{number}"),
-                ips: addresses.iter().map(ToString::to_string).collect(),
-            })
-            .collect()
     }
 
     /// A client under the user agent of this scenario's collector.
@@ -309,20 +253,6 @@ impl Collecting {
     }
 }
 
-/// Method and path of a request, as it is sent.
-#[derive(Clone, Debug)]
-pub struct Asked {
-    pub method: Method,
-    pub path: String,
-}
-
-impl Asked {
-    /// Whether it is this method on an object of this resource.
-    pub fn is(&self, method: &Method, resource: &str) -> bool {
-        self.method == *method && self.path.contains(&format!("/{resource}/"))
-    }
-}
-
 /// A client that sees the pods of one namespace and no others, which report the same addresses: other
 /// scenarios' pods are of other clusters.
 fn narrowed(client: Client, namespace: &str) -> Client {
@@ -340,26 +270,21 @@ fn narrowed(client: Client, namespace: &str) -> Client {
     ClientBuilder::new(service, default).build()
 }
 
-/// A client that asks `hook` before each request: it may do something first, and it may answer in
-/// the server's place.
-pub fn hooked<F>(client: Client, hook: F) -> Client
+/// A client that asks `hook` before each request, by its method and path: it may do something first, and it may answer
+/// in the server's place.
+pub fn hooked<A>(
+    client: Client,
+    hook: impl Fn(&Method, &str) -> A + Send + Sync + 'static,
+) -> Client
 where
-    F: Fn(&Asked) -> Option<BoxFuture<'static, Option<Response<Body>>>> + Send + Sync + 'static,
+    A: Future<Output = Option<Response<Body>>> + Send + 'static,
 {
     let namespace = client.default_namespace().to_owned();
-    let hook = Arc::new(hook);
     let service = tower::service_fn(move |request: http::Request<Body>| {
-        let (client, hook) = (client.clone(), Arc::clone(&hook));
+        let client = client.clone();
+        let answer = hook(request.method(), request.uri().path());
         async move {
-            let asked = Asked {
-                method: request.method().clone(),
-                path: request.uri().path().to_owned(),
-            };
-            let answer = match hook(&asked) {
-                Some(interlude) => interlude.await,
-                None => None,
-            };
-            match answer {
+            match answer.await {
                 Some(answer) => Ok(answer),
                 None => client.send(request).await,
             }
@@ -368,43 +293,30 @@ where
     ClientBuilder::new(service, namespace).build()
 }
 
-/// A client that holds back the first request that is `awaited`, does `act`, and lets it go; and the outcome of `act`.
+/// A client that holds back the first such request, by its method and path, does `act`, and lets it go; and the outcome
+/// of `act`.
 pub fn just_before<T: Send + 'static>(
     client: Client,
-    awaited: impl Fn(&Asked) -> bool + Send + Sync + 'static,
+    awaited: impl Fn(&Method, &str) -> bool + Send + Sync + 'static,
     act: impl Future<Output = Result<T>> + Send + 'static,
 ) -> (Client, oneshot::Receiver<Result<T>>) {
     let (told, outcome) = oneshot::channel();
     let act = async move {
         // Nobody may be waiting any more.
         let _ = told.send(act.await);
-        None
     };
     let act = Mutex::new(Some(act.boxed()));
-    let client = hooked(client, move |asked| {
-        if awaited(asked) {
-            act.lock().unwrap().take()
-        } else {
+    let client = hooked(client, move |method, path| {
+        let is_it = awaited(method, path);
+        let act = is_it.then(|| act.lock().unwrap().take()).flatten();
+        async move {
+            if let Some(act) = act {
+                act.await;
+            }
             None
         }
     });
     (client, outcome)
-}
-
-/// A client to whose `refused` requests some proxy answers 500, the server never sees them.
-pub fn refusing(
-    client: Client,
-    refused: impl Fn(&Asked) -> bool + Send + Sync + 'static,
-) -> Client {
-    hooked(client, move |asked| {
-        refused(asked).then(|| {
-            let answer = Response::builder()
-                .status(500)
-                .body(Body::from(b"no luck today".to_vec()))
-                .unwrap();
-            async { Some(answer) }.boxed()
-        })
-    })
 }
 
 /// Rows by offset, from the sandboxes that hold them.

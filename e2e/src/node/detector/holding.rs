@@ -126,31 +126,20 @@ mod tests {
 
     #[test]
     fn an_address_that_answers_after_its_free_was_wronged() {
-        let old = holding("s1", 10, 30);
-        assert!(old.is_wronged_by(&free("ns/web", "s1", 20)));
-        assert!(!old.is_wronged_by(&free("ns/web", "s1", 30)));
-    }
-
-    #[test]
-    fn so_was_one_whose_interface_came_up_after_it() {
-        let old = holding("s1", 10, 30);
-        assert!(old.is_wronged_by(&free("ns/web", "s1", 5)));
-        // The row of a predecessor in name.
-        assert!(!old.is_wronged_by(&free("ns/web", "s0", 5)));
-    }
-
-    #[test]
-    fn so_was_one_whose_row_a_successor_had_taken_over() {
-        let old = holding("s1", 10, 30);
-        assert!(old.is_wronged_by(&free("ns/web", "s2", 20)));
-        assert!(!old.is_wronged_by(&free("ns/other", "s2", 20)));
-    }
-
-    #[test]
-    fn of_a_bearer_that_nobody_knows_the_worst_is_taken() {
-        let mut old = holding("s1", 10, 30);
-        old.pod = None;
-        assert!(old.is_wronged_by(&free("ns/web", "s1", 20)));
+        let known = holding("s1", 10, 30);
+        let mut unknown = known.clone();
+        unknown.pod = None;
+        for (why, holding, free, is_wronged) in [
+            ("it answers", &known, free("ns/web", "s1", 20), true),
+            ("no more", &known, free("ns/web", "s1", 30), false),
+            ("not up yet", &known, free("ns/web", "s1", 5), true),
+            ("predecessor's", &known, free("ns/web", "s0", 5), false),
+            ("successor's", &known, free("ns/web", "s2", 20), true),
+            ("another's", &known, free("ns/other", "s2", 20), false),
+            ("bearer unknown", &unknown, free("ns/web", "s1", 20), true),
+        ] {
+            assert_eq!(holding.is_wronged_by(&free), is_wronged, "{why}");
+        }
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub fn pods_that_ended_in_order() -> State {
     State::new([1, 2, 3, 4].map(freed))
         .built(step!(|place| {
             let network = place.network();
-            place.attach(&network).await?;
+            place.namespace().attach(&network).await?;
             for pod in 1..=4 {
                 let name = format!("{}-{pod}", place.pod());
                 place
@@ -147,7 +147,7 @@ pub fn a_pod_in_its_nodes_slice() -> State {
             let network = Network::range(place.fill("net-{n}"), &place.fill("10.{n}.0.0/16"))
                 .network_name(&place.fill("slice-{n}"))
                 .with("node_slice_size", "/24");
-            place.attach(&network).await?;
+            place.namespace().attach(&network).await?;
             let namespace = place.namespace();
             let (node, slice) = (place.fill("{node}"), place.fill("10.{n}.1.0/24"));
             let (name, range) = (place.fill("slice-{n}"), place.fill("10.{n}.0.0/16"));

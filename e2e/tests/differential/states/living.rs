@@ -38,7 +38,7 @@ pub fn a_running_pod_whose_annotation_does_not_parse() -> State {
 pub fn a_running_pod_whose_annotation_is_partial() -> State {
     State::new([kept(1), kept(2).upstream(Kept, Freed)]).built(step!(|place| {
         let (pod, network) = (place.pod(), place.network());
-        place.attach(&network).await?;
+        place.namespace().attach(&network).await?;
         let twice = format!("{0},{0}", network.name);
         place.namespace().pod(&place.plan(&pod, &twice)).await?;
         let sandbox = Sandbox::new(&place.namespace().name, &pod);
@@ -103,7 +103,7 @@ pub fn a_reservation_with_the_name_of_its_network() -> State {
         .upstream(Kept, ReservationLost);
     State::new([address]).built(step!(|place| {
         let network = place.network().network_name(&place.fill("blue-{n}"));
-        place.attach(&network).await?;
+        place.namespace().attach(&network).await?;
         let plan = place.plan(&place.pod(), &network.name);
         place.run(&plan, &network).await
     }))
@@ -123,7 +123,7 @@ pub fn a_reservation_whose_name_ends_in_a_zero() -> State {
         let range = place.fill("2001:db8:1:{n}::/64");
         let network = Network::range(place.fill("net-{n}"), &range)
             .with("range_start", place.fill("2001:db8:1:{n}:1:1::"));
-        place.attach(&network).await?;
+        place.namespace().attach(&network).await?;
         let plan = place.plan(&place.pod(), &network.name);
         place.run(&plan, &network).await
     }))
@@ -170,8 +170,7 @@ pub fn a_successor_that_starts_on_an_adopted_row() -> State {
 /// The loop does not ask which pod it is that terminates.
 pub fn a_successor_that_is_terminating_on_an_adopted_row() -> State {
     State::new([kept(1).upstream(Freed, Kept)]).then(step!(|place| {
-        let mut plan = place.successors_plan();
-        plan.grace = LONG.into();
+        let plan = place.successors_plan().grace(LONG);
         place.running_successor(&plan).await?;
         place.namespace().delete_pod(&plan.name, Some(LONG)).await
     }))

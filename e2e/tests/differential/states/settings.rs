@@ -59,9 +59,9 @@ pub fn a_pod_force_deleted_on_a_node_that_is_silent() -> State {
     State::new([silent, freed(2).without_loop()])
         .built(step!(|place| {
             let network = place.network();
-            place.attach(&network).await?;
+            place.namespace().attach(&network).await?;
             let plan = place.plan(&place.pod(), &network.name);
-            let plan = plan.on(place.replica.other_node.name.as_str());
+            let plan = plan.on(&place.replica.other_node.name);
             place.run(&plan, &network).await?;
             let other = place.plan(&format!("{}-other", place.pod()), &network.name);
             // No other pod can have had its name, so it does not matter which pods the silent node still runs.

@@ -45,7 +45,7 @@ impl Place<'_> {
     /// A running pod of a network of both families.
     pub(super) async fn dual_stack_pod(&self) -> Result<()> {
         let network = self.network_of(&["10.{n}.0.0/24", "fd00:0:0:{n}::/64"]);
-        self.attach(&network).await?;
+        self.namespace().attach(&network).await?;
         let plan = self.plan(&self.pod(), &network.name);
         self.run(&plan, &network).await
     }
@@ -53,12 +53,11 @@ impl Place<'_> {
     /// A running pod whose address is on its primary interface.
     pub(super) async fn pod_on_the_default_network(&self) -> Result<()> {
         let (pod, network) = (self.pod(), self.network());
-        self.attach(&network).await?;
+        self.namespace().attach(&network).await?;
         let reference = self.reference(&network);
-        let mut plan = self
-            .plan(&pod, "")
+        let plan = PodPlan::new(pod.as_str())
+            .on(&self.replica.node.name)
             .annotation("v1.multus-cni.io/default-network", &reference);
-        plan.annotations.remove(e2e::pods::NETWORKS);
         self.namespace().pod(&plan).await?;
         let ips = self.add(&pod, &network, "eth0").await?;
         self.namespace().run_pod(&pod, &[]).await?;
