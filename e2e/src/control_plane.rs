@@ -48,7 +48,7 @@ const GRACE: Duration = Duration::from_secs(10);
 pub const ADMIN: &str = "e2e-admin";
 
 /// The servers to start, and how.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Controllers for a kube-controller-manager, by the names of its `--controllers` flag; none: it is
     /// not started. Without `namespace-controller` a deleted namespace stays for ever.
@@ -64,22 +64,8 @@ pub struct Options {
     pub accounts: bool,
     /// The API server's port; none: a free one of the system's choice.
     pub port: Option<u16>,
-    /// Whether the CRDs are installed.
-    pub crds: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            controllers: Vec::new(),
-            users: Vec::new(),
-            api_server_args: Vec::new(),
-            controller_manager_args: Vec::new(),
-            accounts: false,
-            port: None,
-            crds: true,
-        }
-    }
+    /// Whether the CRDs are left out.
+    pub without_crds: bool,
 }
 
 impl Options {
@@ -167,7 +153,7 @@ impl ControlPlane {
             _dir: dir,
         };
         plane.ready(&plane.url(), &plane.api_server()).await?;
-        if plane.options.crds {
+        if !plane.options.without_crds {
             crds::install(&plane.admin().await?).await?;
         }
         if let Some(program) = controller_manager {

@@ -81,7 +81,7 @@ pub fn layout(folder: &Path, content: &Content<'_>, programs: &[(&str, &Path)]) 
             json!({"imageLayoutVersion": "1.0.0"}).to_string(),
         ),
     ] {
-        write(&folder.join(name), text.as_bytes())?;
+        fs::write(folder.join(name), text)?;
     }
     Ok(found)
 }
@@ -132,17 +132,13 @@ impl Blobs {
     fn write(&self, kind: &str, bytes: &[u8]) -> Result<Value> {
         let digest = sha256(bytes);
         let name = digest.trim_start_matches("sha256:");
-        write(&self.0.join(name), bytes)?;
+        fs::write(self.0.join(name), bytes)?;
         Ok(json!({"mediaType": kind, "digest": digest, "size": bytes.len()}))
     }
 
     fn json(&self, kind: &str, value: &Value) -> Result<Value> {
         self.write(kind, value.to_string().as_bytes())
     }
-}
-
-fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    Ok(fs::write(path, bytes)?)
 }
 
 /// Whether it is an ELF file of 64 bits for this architecture, little-endian.

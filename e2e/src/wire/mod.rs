@@ -2,12 +2,10 @@
 //! pods come and go.
 //!
 //! ```text
-//!  wire (here)  begins and ends the faults, and judges
-//!    │
-//!  stage       two API servers on one store, the proxy before them, ipgc behind it
-//!    ├ proxy     does what `faults` tell ── bodies
-//!    └ samples   memory, descriptors, connections and open work of ipgc, and how they grow
-//!  churn       pods that come and go, and a ledger of what may be freed
+//!  wire (here)  two API servers on one store, of which one lags, a proxy before both, `ipgc run` that knows it alone
+//!    ├ proxy      does what `faults` tell ── bodies
+//!    ├ samples    memory, descriptors, connections and open work of ipgc, and how they grow
+//!    └ churn      pods that come and go, and a ledger of what may be freed
 //! ```
 //!
 //! The pods, rows and reservations are written, and the rows watched, without the proxy. A fault that never happened
@@ -18,7 +16,6 @@ mod churn;
 mod faults;
 mod proxy;
 mod samples;
-mod stage;
 
 use std::{
     fmt::Debug,
@@ -27,11 +24,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Error, Result, bench::table::float, ours::static_program, wait};
+use crate::{
+    Error, Result,
+    bench::{stage::Stage, table::float},
+    ours::static_program,
+    wait,
+};
 use churn::Churn;
 use faults::{Fault, Weather};
+use proxy::Proxy;
 use samples::{Samples, words};
-use stage::Behind;
 
 /// How many nodes there are, and how often each renews its Lease.
 const NODES: usize = 4;
@@ -98,21 +100,26 @@ pub async fn run(args: Args) -> Result<()> {
         None => static_program().await?,
     };
     let minutes = Duration::from_mins(args.minutes);
-    let behind = Behind::new(&program).await?;
-    let churn = Churn::prepare(&behind.stage, NODES).await?;
-    let _beats = behind.stage.beats(NODES, BEAT).await?;
-    let collector = behind.stage.started(&FLAGS).await?;
-    behind.say("ipgc has swept");
-    let faults = behind.proxy.faults();
+    let begun = Instant::now();
+    let say = |what: &str| eprintln!("{:>5} s  {what}", begun.elapsed().as_secs());
+    let mut stage = Stage::new(&program).await?;
+    let (_second, url) = stage.plane.another_api_server().await?;
+    let proxy = Proxy::start(&stage.plane, &url).await?;
+    stage.access = stage.access.by_way_of(proxy.url());
+    let churn = Churn::prepare(&stage, NODES).await?;
+    let _beats = stage.beats(NODES, BEAT).await?;
+    let collector = stage.started(&FLAGS).await?;
+    say("ipgc has swept");
+    let faults = proxy.faults();
     let mut audit = churn.audit();
     let mut lives = churn.begin(Duration::from_secs(1) / args.rate);
-    behind.say("the faults begin");
+    say("the faults begin");
     let begun = Instant::now();
     let deaf_for = minutes.saturating_sub(DEAF);
     faults.set(Some(Weather::wild(LIFE, deaf_for)));
     let failed = |failed: &dyn Debug| Error::Other(format!("the pods: {failed:?}"));
     let samples = tokio::select! {
-        samples = Samples::take(&behind, &collector, minutes) => samples?,
+        samples = Samples::take(&proxy, &collector, minutes) => samples?,
         error = &mut audit => return Err(failed(&error)),
         error = &mut lives => return Err(failed(&error)),
     };
@@ -120,7 +127,7 @@ pub async fn run(args: Args) -> Result<()> {
     let pods = lives.await.map_err(|error| failed(&error))??;
     let time = begun.elapsed();
     faults.set(None);
-    behind.say("the faults are over");
+    say("the faults are over");
     let calm = Instant::now();
     let whole = Duration::from_secs(args.whole);
     let whole = wait::until("all to be well", whole, || churn.well(true)).await;
@@ -152,13 +159,17 @@ pub async fn run(args: Args) -> Result<()> {
             wrong.push(format!("it never happened: {words}"));
         }
     }
-    let second = behind.proxy.to_the_second();
+    let second = proxy.to_the_second();
     println!("{second:>8}  sent to the API server that lags");
     if second == 0 {
         wrong.push("nothing was sent to the API server that lags".to_owned());
     }
     wrong.extend(judged(&samples, minutes));
-    behind.end(collector, wrong).await
+    if !wrong.is_empty() {
+        return Err(collector.fault(wrong.join("\n")));
+    }
+    collector.stop().await?;
+    stage.stop().await
 }
 
 /// What ipgc took too much of.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::stage::Behind;
+use super::proxy::Proxy;
 use crate::{
     Error, Result,
     bench::{stage::Collector, table::float},
@@ -35,7 +35,7 @@ pub struct Samples {
 
 impl Samples {
     /// Measures for so long.
-    pub async fn take(behind: &Behind, collector: &Collector, time: Duration) -> Result<Self> {
+    pub async fn take(proxy: &Proxy, collector: &Collector, time: Duration) -> Result<Self> {
         let mut samples = Self {
             begun: Instant::now(),
             taken: Vec::new(),
@@ -44,18 +44,18 @@ impl Samples {
         let mut ticks = tokio::time::interval(EVERY);
         while samples.begun.elapsed() < time {
             ticks.tick().await;
-            samples.measure(behind, collector).await?;
+            samples.measure(proxy, collector).await?;
         }
         Ok(samples)
     }
 
-    async fn measure(&mut self, behind: &Behind, collector: &Collector) -> Result<()> {
+    async fn measure(&mut self, proxy: &Proxy, collector: &Collector) -> Result<()> {
         let meter = collector.meter();
         let metrics = collector.scrape().await?;
         let queue = metrics.lines().find_map(|line| line.strip_prefix(QUEUE));
         let queue = queue.and_then(|number| number.parse().ok());
         let queue = queue.ok_or_else(|| Error::Other(format!("{QUEUE}has no number")))?;
-        let (connections, most_connections) = behind.proxy.connections();
+        let (connections, most_connections) = proxy.connections();
         let descriptors = float(meter.descriptors()? as u64);
         let megabytes = |bytes| float(bytes) / 1e6;
         let (connections, most) = (float(connections as u64), float(most_connections as u64));

@@ -29,7 +29,7 @@ async fn printed(cluster: &Cluster) -> Result<PathBuf> {
 /// Servers of a test's own, with the CRDs that the binary prints and no others.
 async fn servers_with_ours() -> Result<(ControlPlane, Cluster)> {
     let plane = ControlPlane::start(Options {
-        crds: false,
+        without_crds: true,
         ..Options::default()
     })
     .await?;

@@ -21,7 +21,6 @@ mod byhand;
 mod claims;
 mod commands;
 mod crds;
-mod ends;
 mod history;
 mod leaders;
 mod networks;
