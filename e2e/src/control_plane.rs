@@ -246,13 +246,10 @@ impl ControlPlane {
         Ok(Access::with_token(url, &self.ca_pem, user, token))
     }
 
-    /// Writes a kubeconfig file for a user into the folder of the run.
-    pub fn kubeconfig(&self, user: &str, namespace: &str) -> Result<PathBuf> {
-        let path = self
-            .files
-            .dir
-            .join(format!("{user}-{namespace}.kubeconfig"));
-        self.access(user)?.in_namespace(namespace).write(&path)?;
+    /// Writes a kubeconfig file of [`ADMIN`] into the folder of the run.
+    pub fn kubeconfig(&self) -> Result<PathBuf> {
+        let path = self.files.dir.join("admin.kubeconfig");
+        self.access(ADMIN)?.write(&path)?;
         Ok(path)
     }
 

@@ -22,7 +22,7 @@
 //!
 //! | environment | effect |
 //! |---|---|
-//! | `IPGC_E2E_CACHE` | folder for built tools and for the folders of runs; default `~/.cache/ipgc-e2e` |
+//! | `XDG_CACHE_HOME` | has the folder `ipgc-e2e` of built tools and of the folders of runs; default `~/.cache` |
 //! | `IPGC_E2E_KEEP=1` | keeps the folders of runs, for the logs |
 //!
 //! It never listens on anything but loopback, never ends a process that it did not start, never takes a cluster

@@ -50,7 +50,7 @@ pub use namespaces::{Inside, Namespaces};
 
 use crate::{
     ControlPlane, Result,
-    control_plane::{ADMIN, Options},
+    control_plane::Options,
     process::{self, Process},
     tools::{self, Tool},
 };
@@ -153,10 +153,7 @@ impl Tier {
 async fn start_scheduler(plane: &ControlPlane) -> Result<Process> {
     let mut command = process::tied(Tool::KubeScheduler.path().await?);
     command
-        .arg(format!(
-            "--kubeconfig={}",
-            plane.kubeconfig(ADMIN, "default")?.display()
-        ))
+        .arg(format!("--kubeconfig={}", plane.kubeconfig()?.display()))
         .args(["--leader-elect=false", "--secure-port=0"]);
     Process::start(
         "kube-scheduler",

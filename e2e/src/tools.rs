@@ -1,6 +1,6 @@
 //! Finds the programs that tests run beside ipgc, or builds them with Go, once.
 //!
-//! They are built from the pinned go.mod files in `e2e/tools/`. The cache is `IPGC_E2E_CACHE`, else
+//! They are built from the pinned go.mod files in `e2e/tools/`. The cache is
 //! `$XDG_CACHE_HOME/ipgc-e2e`, else `~/.cache/ipgc-e2e`; its entries are named after the version and a
 //! hash of go.mod, go.sum and the build flags, so a changed pin is a new build and nothing is ever stale.
 //!
@@ -147,11 +147,9 @@ pub fn cache() -> Result<PathBuf> {
             .filter(|v| !v.is_empty())
             .map(PathBuf::from)
     };
-    let dir = set("IPGC_E2E_CACHE")
-        .or_else(|| set("XDG_CACHE_HOME").map(|d| d.join("ipgc-e2e")))
-        .or_else(|| set("HOME").map(|d| d.join(".cache").join("ipgc-e2e")))
-        .unwrap_or_else(|| env::temp_dir().join("ipgc-e2e"));
-    Ok(std::path::absolute(&dir)?)
+    let caches = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
+    let dir = caches.unwrap_or_else(env::temp_dir).join("ipgc-e2e");
+    Ok(std::path::absolute(dir)?)
 }
 
 /// One folder of `e2e/tools`: a go.mod and its go.sum.

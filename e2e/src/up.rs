@@ -4,7 +4,7 @@
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{ControlPlane, Options, Result, control_plane::ADMIN, node::Tier};
+use crate::{ControlPlane, Options, Result, node::Tier};
 
 /// The cluster to bring up.
 #[derive(Clone, Debug, clap::Args)]
@@ -55,7 +55,7 @@ async fn play(up: &Up) -> Result<()> {
 async fn tell(plane: &ControlPlane) -> Result<()> {
     println!("API server   {}", plane.url());
     println!("logs         {}", plane.dir().display());
-    let kubeconfig = plane.kubeconfig(ADMIN, "default")?;
+    let kubeconfig = plane.kubeconfig()?;
     println!("use it with  export KUBECONFIG={}", kubeconfig.display());
     println!("Ctrl-C ends it");
     std::future::pending().await

@@ -6,6 +6,7 @@
 //! Nothing here asks a server.
 
 use serde_json::{Value, json};
+use testkit::fixtures;
 
 /// The kind of controller that made the pods, which decides whether their names return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,19 +164,17 @@ impl Population {
         format!("{id:032x}{:032x}", !id)
     }
 
-    /// A row of a pool, of the pod that holds it.
-    pub fn row(&self, row: Address) -> Value {
-        json!({
-            "id": self.sandbox(row.pod),
-            "podref": self.podref(row.pod),
-            "ifname": format!("net{}", row.interface),
-        })
-    }
-
     /// Rows as the `spec.allocations` of a pool.
     pub fn allocations(&self, rows: impl Iterator<Item = Address>) -> Value {
-        rows.map(|row| (row.offset.to_string(), self.row(row)))
-            .collect()
+        rows.map(|row| {
+            let (id, podref) = (self.sandbox(row.pod), self.podref(row.pod));
+            let interface = format!("net{}", row.interface);
+            (
+                row.offset.to_string(),
+                fixtures::row(&id, &podref, &interface),
+            )
+        })
+        .collect()
     }
 
     /// The networks that a pod asks multus for.

@@ -19,7 +19,7 @@ use std::{
     path::Path,
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
     time::Duration,
@@ -53,15 +53,15 @@ struct Seen {
     doubles: BTreeMap<(IpAddr, String, String), Double>,
     /// A look that failed: the detector must not go blind unnoticed.
     failure: Option<String>,
-    /// The last look.
+    /// The last look, and how many there were.
     looked: Option<Timestamp>,
+    looks: u64,
 }
 
 /// The detector. It looks until it is dropped.
 pub struct Detector {
     seen: Arc<Mutex<Seen>>,
     stop: Arc<AtomicBool>,
-    looks: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
     client: Client,
     audit: AuditLog,
@@ -73,23 +73,19 @@ impl Detector {
     /// Begins to look at all nodes of the tier.
     pub async fn start(tier: &Tier) -> Result<Self> {
         let nodes = tier.nodes().to_vec();
-        let (seen, stop, looks) = (
-            Arc::new(Mutex::new(Seen {
-                looked: Some(Timestamp::now()),
-                ..Seen::default()
-            })),
-            Arc::<AtomicBool>::default(),
-            Arc::<AtomicU64>::default(),
-        );
+        let seen = Arc::new(Mutex::new(Seen {
+            looked: Some(Timestamp::now()),
+            ..Seen::default()
+        }));
+        let stop = Arc::<AtomicBool>::default();
         let thread = {
-            let (seen, stop, looks) = (Arc::clone(&seen), Arc::clone(&stop), Arc::clone(&looks));
+            let (seen, stop) = (Arc::clone(&seen), Arc::clone(&stop));
             // A thread of its own: it goes from namespace to namespace and never comes back.
             thread::Builder::new()
                 .name("detector".into())
                 .spawn(move || {
                     while !stop.load(Ordering::Relaxed) {
                         look(&nodes, &seen);
-                        looks.fetch_add(1, Ordering::Relaxed);
                         thread::sleep(PERIOD);
                     }
                 })?
@@ -98,7 +94,6 @@ impl Detector {
         Ok(Self {
             seen,
             stop,
-            looks,
             thread: Some(thread),
             client: tier.plane().admin().await?,
             book: tokio::sync::Mutex::new((Vec::new(), audit.mark()?)),
@@ -108,7 +103,7 @@ impl Detector {
 
     /// How often it has looked.
     pub fn looks(&self) -> u64 {
-        self.looks.load(Ordering::Relaxed)
+        self.seen().looks
     }
 
     /// The pods' namespaces that have an address now.
@@ -252,6 +247,7 @@ fn look(nodes: &[Arc<Machine>], seen: &Mutex<Seen>) {
     }
     let mut seen = lock(seen);
     seen.looked = Some(now);
+    seen.looks += 1;
     for holding in seen.addresses.values_mut().flatten() {
         holding.there = false;
     }

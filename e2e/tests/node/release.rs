@@ -13,7 +13,6 @@ use serde_json::Value;
 
 use e2e::{
     Error, Result,
-    control_plane::ADMIN,
     node::{REGISTRY, install::NAMESPACE},
     ours,
     process::{self, Process, said},
@@ -196,7 +195,7 @@ impl Artifacts {
             helm.env(name, self.folder.join("helm"));
         }
         helm.arg("--kubeconfig")
-            .arg(stage.tier.plane().kubeconfig(ADMIN, "default")?);
+            .arg(stage.tier.plane().kubeconfig()?);
         said(helm.args(["--namespace", NAMESPACE]).args(args))
     }
 

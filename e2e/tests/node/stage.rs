@@ -9,7 +9,6 @@ use std::{
 
 use e2e::{
     Cluster, Error, Namespace, Result,
-    control_plane::ADMIN,
     node::{Machine, REGISTRY, Tier, detector::Detector},
     ours,
     process::within,
@@ -161,7 +160,7 @@ impl Stage {
 
     /// The findings of `ipgc audit` on the whole cluster.
     pub async fn audit(&self) -> Result<Vec<Value>> {
-        let kubeconfig = self.tier.plane().kubeconfig(ADMIN, "default")?;
+        let kubeconfig = self.tier.plane().kubeconfig()?;
         let mut command = Command::new(&self.program);
         command
             .args(["audit", "-o", "json", "--kubeconfig"])
