@@ -16,7 +16,7 @@ use e2e::{
     upstream::Upstream,
     wait::{self, Probe},
 };
-use futures::{FutureExt as _, future::BoxFuture};
+use futures::FutureExt as _;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::{Api, Client, api::PostParams};
 use serde_json::{Value, json};
@@ -120,122 +120,89 @@ pub async fn observe(states: &[State]) -> Result<Outcomes> {
 }
 
 /// The loop and ipgc look into their own namespace's pools only.
-fn beside_each_other<'s>(
-    plane: &'s ControlPlane,
-    states: &'s [State],
-) -> BoxFuture<'s, Result<Outcomes>> {
-    async move {
-        use Setting::{BadRange, GetRefused, Ordinary, SilentNode};
-        let loops = [Ordinary, GetRefused, BadRange].map(|it| control_loop(plane, states, it));
-        let ours = [Ordinary, BadRange].map(|setting| ipgc(plane, states, setting));
-        let done = futures::future::try_join_all(loops.into_iter().chain(ours)).await?;
-        // Alone: it loses a right of the account that all of them have.
-        let refused = ipgc(plane, states, GetRefused).await?;
-        Cluster::of(plane).await?.apply_manifests().await?;
-        // Last: nothing that was not seen to end may be freed any more once a node is silent.
-        let last = ipgc(plane, states, SilentNode).await?;
-        // Up to here all replicas are kept, and with them their nodes' heartbeats.
-        let outcomes = done.into_iter().chain([refused, last]);
-        Ok(outcomes.flat_map(|(outcomes, _)| outcomes).collect())
-    }
-    .boxed()
+async fn beside_each_other(plane: &ControlPlane, states: &[State]) -> Result<Outcomes> {
+    use Setting::{BadRange, GetRefused, Ordinary, SilentNode};
+    let loops = [Ordinary, GetRefused, BadRange].map(|it| control_loop(plane, states, it).boxed());
+    let ours = [Ordinary, BadRange].map(|setting| ipgc(plane, states, setting).boxed());
+    let done = futures::future::try_join_all(loops.into_iter().chain(ours)).await?;
+    // Alone: it loses a right of the account that all of them have.
+    let refused = ipgc(plane, states, GetRefused).boxed().await?;
+    Cluster::of(plane).await?.apply_manifests().await?;
+    // Last: nothing that was not seen to end may be freed any more once a node is silent.
+    let last = ipgc(plane, states, SilentNode).boxed().await?;
+    // Up to here all replicas are kept, and with them their nodes' heartbeats.
+    let outcomes = done.into_iter().chain([refused, last]);
+    Ok(outcomes.flat_map(|(outcomes, _)| outcomes).collect())
 }
 
 /// The reconciler looks everywhere, so it meets one setting's states at a time. The next ones
 /// begin with the pods and rows that it has left. A pool that it cannot read ends everything, and comes last.
-fn one_after_the_other<'s>(
-    plane: &'s ControlPlane,
-    states: &'s [State],
-) -> BoxFuture<'s, Result<Outcomes>> {
-    async move {
-        use Setting::{BadRange, GetRefused, Ordinary, SilentNode};
-        let mut outcomes = Outcomes::new();
-        for setting in [Ordinary, SilentNode, GetRefused, BadRange] {
-            let (seen, _) = reconciler(plane, states, setting).await?;
-            outcomes.extend(seen);
-        }
-        Ok(outcomes)
+async fn one_after_the_other(plane: &ControlPlane, states: &[State]) -> Result<Outcomes> {
+    use Setting::{BadRange, GetRefused, Ordinary, SilentNode};
+    let mut outcomes = Outcomes::new();
+    for setting in [Ordinary, SilentNode, GetRefused, BadRange] {
+        let (seen, _) = reconciler(plane, states, setting).boxed().await?;
+        outcomes.extend(seen);
     }
-    .boxed()
+    Ok(outcomes)
 }
 
-fn control_loop<'s>(
-    plane: &'s ControlPlane,
-    states: &'s [State],
-    setting: Setting,
-) -> BoxFuture<'s, Result<Done>> {
-    async move {
-        let watched = Watched::build(plane, states, setting, Side::ControlLoop).await?;
-        let (user, replica) = (watched.user, &watched.replica);
-        let node = &replica.node.name;
-        let upstream = Upstream::control_loop(user, plane, &replica.namespace, node).await?;
-        replica.act(&watched.states).await?;
-        let log = || {
-            upstream.still_up()?;
-            upstream.log()
-        };
-        watched.done(UPSTREAM_HOLD, log).await
-    }
-    .boxed()
+async fn control_loop(plane: &ControlPlane, states: &[State], setting: Setting) -> Result<Done> {
+    let watched = Watched::build(plane, states, setting, Side::ControlLoop).await?;
+    let (user, replica) = (watched.user, &watched.replica);
+    let node = &replica.node.name;
+    let upstream = Upstream::control_loop(user, plane, &replica.namespace, node).await?;
+    replica.act(&watched.states).await?;
+    let log = || {
+        upstream.still_up()?;
+        upstream.log()
+    };
+    watched.done(UPSTREAM_HOLD, log).await
 }
 
-fn reconciler<'s>(
-    plane: &'s ControlPlane,
-    states: &'s [State],
-    setting: Setting,
-) -> BoxFuture<'s, Result<Done>> {
-    async move {
-        let watched = Watched::build(plane, states, setting, Side::Reconciler).await?;
-        let (user, replica) = (watched.user, &watched.replica);
-        // It looks at a moment, so all has happened before.
-        replica.act(&watched.states).await?;
-        let (schedule, word) = match setting {
-            Setting::Ordinary => (LONG_PASS, "reconciler run succeeded"),
-            Setting::BadRange => (
-                SHORT_PASS,
-                "reconciler run failed: failed to retrieve all IP pools: invalid CIDR",
-            ),
-            _ => (SHORT_PASS, "reconciler run succeeded"),
-        };
-        let namespace = &replica.namespace;
-        let upstream = Upstream::reconciler(user, plane, namespace, schedule).await?;
-        let log = || {
-            upstream.still_up()?;
-            upstream.log()
-        };
-        let passed = |log: &String| log.contains(word);
-        let read = || async { log() };
-        wait::until_state("a pass of the reconciler", PASS, read, passed).await?;
-        watched.done(UPSTREAM_HOLD, log).await
-    }
-    .boxed()
+async fn reconciler(plane: &ControlPlane, states: &[State], setting: Setting) -> Result<Done> {
+    let watched = Watched::build(plane, states, setting, Side::Reconciler).await?;
+    let (user, replica) = (watched.user, &watched.replica);
+    // It looks at a moment, so all has happened before.
+    replica.act(&watched.states).await?;
+    let (schedule, word) = match setting {
+        Setting::Ordinary => (LONG_PASS, "reconciler run succeeded"),
+        Setting::BadRange => (
+            SHORT_PASS,
+            "reconciler run failed: failed to retrieve all IP pools: invalid CIDR",
+        ),
+        _ => (SHORT_PASS, "reconciler run succeeded"),
+    };
+    let namespace = &replica.namespace;
+    let upstream = Upstream::reconciler(user, plane, namespace, schedule).await?;
+    let log = || {
+        upstream.still_up()?;
+        upstream.log()
+    };
+    let passed = |log: &String| log.contains(word);
+    let read = || async { log() };
+    wait::until_state("a pass of the reconciler", PASS, read, passed).await?;
+    watched.done(UPSTREAM_HOLD, log).await
 }
 
-fn ipgc<'s>(
-    plane: &'s ControlPlane,
-    states: &'s [State],
-    setting: Setting,
-) -> BoxFuture<'s, Result<Done>> {
-    async move {
-        let watched = Watched::build(plane, states, setting, Side::Ipgc).await?;
-        let replica = &watched.replica;
-        let access = plane.service_account(NAMESPACE, "ipgc").await?;
-        let args = ["--pool-namespace", &replica.namespace.name];
-        let cluster = replica.namespace.cluster();
-        let ipgc = Ipgc::start(cluster, &access, &args, IPGC_SETTINGS).await?;
-        ipgc.is_ready().await?;
-        if setting == Setting::GetRefused {
-            // Without this right it would not have started.
-            forbid_get_of_pods(cluster.client()).await?;
-        }
-        replica.act(&watched.states).await?;
-        let log = || {
-            ipgc.still_up()?;
-            Ok(ipgc.log())
-        };
-        watched.done(IPGC_HOLD, log).await
+async fn ipgc(plane: &ControlPlane, states: &[State], setting: Setting) -> Result<Done> {
+    let watched = Watched::build(plane, states, setting, Side::Ipgc).await?;
+    let replica = &watched.replica;
+    let access = plane.service_account(NAMESPACE, "ipgc").await?;
+    let args = ["--pool-namespace", &replica.namespace.name];
+    let cluster = replica.namespace.cluster();
+    let ipgc = Ipgc::start(cluster, &access, &args, IPGC_SETTINGS).await?;
+    ipgc.is_ready().await?;
+    if setting == Setting::GetRefused {
+        // Without this right it would not have started.
+        forbid_get_of_pods(cluster.client()).await?;
     }
-    .boxed()
+    replica.act(&watched.states).await?;
+    let log = || {
+        ipgc.still_up()?;
+        Ok(ipgc.log())
+    };
+    watched.done(IPGC_HOLD, log).await
 }
 
 /// A replica that one side looks at.
