@@ -2,13 +2,13 @@
 //!
 //! A text is a list, as kubectl or the API server writes it, a single object, or several of these one after the other.
 //! A megabyte is in memory at a time, or one object where that is larger: `serde_json` finds where a value ends, and more
-//! is read where the text breaks off within it. A text that does not begin with `{` is YAML,
-//! which is read whole.
+//! is read where the text breaks off within it. A text that does not begin with `{` is YAML, which is made JSON as a
+//! whole.
 //! This module knows no kind of objects, and no text makes it panic.
 
 use std::{
     fmt,
-    io::{self, Read},
+    io::{self, Cursor, Read},
 };
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
@@ -18,7 +18,7 @@ use serde::{
 };
 use serde_json::Deserializer;
 
-use super::yaml::{Yaml, cut_off, syntax};
+use super::yaml::{Lines, cut_off, json_of, syntax};
 
 /// Some programs of Windows begin each text with it.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -61,8 +61,8 @@ pub fn read_objects(mut source: impl Read, each: &mut Each<'_>) -> Result<bool, 
     let text = begin.trim_ascii_start();
     let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     let first = text.trim_ascii_start().first();
-    let form = if first.is_none_or(|first| *first == b'{') {
-        Form::Json(Box::new(begin.chain(source)))
+    let (source, lines): (Box<dyn Read>, _) = if first.is_none_or(|first| *first == b'{') {
+        (Box::new(begin.chain(source)), None)
     } else if let Some(reason) = no_text(text) {
         return Err(reason);
     } else {
@@ -71,10 +71,12 @@ pub fn read_objects(mut source: impl Read, each: &mut Each<'_>) -> Result<bool, 
             let lines = begin[..error.valid_up_to()].split(|byte| *byte == b'\n');
             syntax("yaml", &format!("line {}", lines.count()), error)
         })?;
-        Form::Yaml(Box::new(Yaml::new(text)))
+        let (json, lines) = json_of(text)?;
+        (Box::new(Cursor::new(json)), Some(lines))
     };
     let mut text = Text {
-        form,
+        source,
+        lines,
         bytes: Vec::new(),
         start: 0,
         kept: None,
@@ -91,12 +93,6 @@ pub fn read_objects(mut source: impl Read, each: &mut Each<'_>) -> Result<bool, 
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 fn unreadable(error: io::Error) -> String {
     format!("cannot be read: {error}")
-}
-
-/// What a text is read as.
-enum Form<'s> {
-    Json(Box<dyn Read + 's>),
-    Yaml(Box<Yaml<'s>>),
 }
 
 /// How files begin that are no text in UTF-8.
@@ -130,7 +126,10 @@ pub(super) fn fault(error: &serde_json::Error) -> String {
 
 /// A text that is read from its beginning to its end.
 struct Text<'s> {
-    form: Form<'s>,
+    /// Its JSON.
+    source: Box<dyn Read + 's>,
+    /// Of YAML: the places there.
+    lines: Option<Lines>,
     /// The part of its JSON that is in memory.
     bytes: Vec<u8>,
     /// The unread part of `bytes` begins here.
@@ -148,10 +147,8 @@ impl Text<'_> {
     /// The place of what is read next.
     fn here(&self) -> String {
         let byte = self.dropped + self.start as u64;
-        match &self.form {
-            Form::Json(_) => format!("byte {byte}"),
-            Form::Yaml(yaml) => yaml.line(byte),
-        }
+        let line = self.lines.as_ref().map(|lines| lines.line(byte));
+        line.unwrap_or_else(|| format!("byte {byte}"))
     }
 
     fn cut(&self) -> String {
@@ -159,10 +156,7 @@ impl Text<'_> {
     }
 
     fn syntax(&self, reason: impl fmt::Display) -> String {
-        let form = match self.form {
-            Form::Json(_) => "json",
-            Form::Yaml(_) => "yaml",
-        };
+        let form = if self.lines.is_none() { "json" } else { "yaml" };
         syntax(form, &self.here(), reason)
     }
 
@@ -186,13 +180,9 @@ impl Text<'_> {
         self.kept = self.kept.map(|_| 0);
         // Twice as much each time, so that a large object is parsed again a few times only.
         let wanted = self.bytes.len().max(CHUNK);
-        let read = match &mut self.form {
-            Form::Json(source) => {
-                let read = source.take(wanted as u64).read_to_end(&mut self.bytes);
-                read.map_err(unreadable)?
-            }
-            Form::Yaml(yaml) => yaml.read(wanted, &mut self.bytes)?,
-        };
+        let source = self.source.by_ref();
+        let read = source.take(wanted as u64).read_to_end(&mut self.bytes);
+        let read = read.map_err(unreadable)?;
         self.ended = read < wanted;
         Ok(read > 0)
     }

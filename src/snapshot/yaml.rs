@@ -1,23 +1,45 @@
 //! YAML, as kubectl writes it, made JSON: one reader of objects then reads both.
 //!
-//! A text is in memory as a whole, unlike JSON, and made JSON part by part. kubectl quotes each text that YAML could take
-//! for something else, so a plain scalar is `null`, a truth value or a number only where it is one in JSON too;
-//! any other is a text. Aliases, tags and keys that stand twice are errors: kubectl writes none.
+//! A text and its JSON are in memory as a whole. kubectl quotes each text that YAML could take for something else, so a
+//! plain scalar is `null`, a truth value or a number only where it is one in JSON too; any other is a text. Aliases, tags
+//! and keys that stand twice are errors: kubectl writes none.
 
 use std::{borrow::Cow, fmt};
 
-use granit_parser::{Event, Parser, ScalarStyle, StrInput};
+use granit_parser::{Event, Parser, ScalarStyle};
 use serde_json::Number;
 
-/// A text of YAML that is read as JSON.
-pub(super) struct Yaml<'s> {
-    events: Parser<'s, StrInput<'s>>,
-    /// The JSON that is not given yet.
+/// The bytes of a JSON at which objects begin, and their lines in the YAML that it was made of.
+#[derive(Default)]
+pub(super) struct Lines(Vec<(u64, usize)>);
+
+impl Lines {
+    /// The line of what begins at this byte of the JSON, or around it.
+    pub fn line(&self, byte: u64) -> String {
+        let after = self.0.partition_point(|(begin, _)| *begin <= byte);
+        let begins = after.checked_sub(1).and_then(|at| self.0.get(at));
+        line_of(begins.map_or(1, |(_, line)| *line))
+    }
+}
+
+/// The JSON of a text, in which documents stand one after the other, and its lines.
+///
+/// # Errors
+/// One line that names the line of the YAML.
+pub(super) fn json_of(text: &str) -> Result<(Vec<u8>, Lines), String> {
+    let mut yaml = Yaml::default();
+    for event in Parser::new_from_str(text) {
+        let (event, span) = event.map_err(|it| wrong(it.marker().line(), it.info()))?;
+        yaml.take(event, span.start.line())?;
+    }
+    Ok((yaml.json, yaml.lines))
+}
+
+/// A text of YAML as far as it was read.
+#[derive(Default)]
+struct Yaml<'s> {
     json: Vec<u8>,
-    /// The length of the JSON before it.
-    given: u64,
-    /// The bytes of the JSON at which objects begin, and their lines in the YAML.
-    lines: Vec<(u64, usize)>,
+    lines: Lines,
     open: Vec<Open>,
     /// The keys of all maps that have not ended, each with its line.
     keys: Vec<(Cow<'s, str>, usize)>,
@@ -32,41 +54,6 @@ enum Open {
 }
 
 impl<'s> Yaml<'s> {
-    pub fn new(text: &'s str) -> Self {
-        Self {
-            events: Parser::new_from_str(text),
-            json: Vec::new(),
-            given: 0,
-            lines: Vec::new(),
-            open: Vec::new(),
-            keys: Vec::new(),
-        }
-    }
-
-    /// Adds so much JSON or a little more; less at the end. Returns how much. Documents stand one after the other.
-    ///
-    /// # Errors
-    /// One line that names the line of the YAML.
-    pub fn read(&mut self, wanted: usize, json: &mut Vec<u8>) -> Result<usize, String> {
-        while self.json.len() < wanted
-            && let Some(event) = self.events.next()
-        {
-            let (event, span) = event.map_err(|it| wrong(it.marker().line(), it.info()))?;
-            self.take(event, span.start.line())?;
-        }
-        let read = self.json.len();
-        self.given += read as u64;
-        json.append(&mut self.json);
-        Ok(read)
-    }
-
-    /// The line of what begins at this byte of the JSON, or around it.
-    pub fn line(&self, byte: u64) -> String {
-        let after = self.lines.partition_point(|(begin, _)| *begin <= byte);
-        let begins = after.checked_sub(1).and_then(|at| self.lines.get(at));
-        line_of(begins.map_or(1, |(_, line)| *line))
-    }
-
     fn take(&mut self, event: Event<'s>, line: usize) -> Result<(), String> {
         match event {
             Event::Scalar(_, _, _, Some(_))
@@ -94,8 +81,7 @@ impl<'s> Yaml<'s> {
         }
         // Objects of a list stand in `items`.
         if self.open.len() <= 2 {
-            let here = self.given + self.json.len() as u64;
-            self.lines.push((here, line));
+            self.lines.0.push((self.json.len() as u64, line));
         }
         Ok(())
     }
