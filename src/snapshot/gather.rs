@@ -7,8 +7,9 @@ use std::collections::{HashMap, HashSet};
 
 use ipgc_core::{
     definitions,
+    id::is_uid,
     ipam::{self, InvalidConfig},
-    pool::ObservedPool,
+    pool::{self, Glance, ObservedPool},
     reservation::Reservation,
     text::excerpt,
 };
@@ -125,18 +126,30 @@ impl Gather {
                     self.snapshot.nodes.insert(name.into(), state);
                 }
             }
-            Kind::IpPool => match ObservedPool::parse(text, NOW, |_| false) {
-                Ok(pool) => {
-                    if self.once(kind, &pool.key().to_string())? {
-                        self.pool(&pool, text);
+            Kind::IpPool => {
+                let claims = &mut self.snapshot.claims;
+                let is_kept = |row: &Glance<'_>| {
+                    if row.sandbox.is_some_and(is_uid) {
+                        claims.insert(Kind::ResourceClaim);
                     }
+                    false
+                };
+                match ObservedPool::parse(text, NOW, is_kept) {
+                    Ok(pool) => {
+                        if self.once(kind, &pool.key().to_string())? {
+                            self.pool(&pool, text);
+                        }
+                    }
+                    Err(error) => self.unreadable(kind, text, excerpt(&fault(&error))),
                 }
-                Err(error) => self.unreadable(kind, text, excerpt(&fault(&error))),
-            },
+            }
             Kind::Reservation => match Reservation::parse(text) {
                 Ok(reservation) => {
                     let name = format!("{}/{}", reservation.namespace, reservation.name);
                     if self.once(kind, &name)? {
+                        if let Some(pool::Unreadable::IpamClaim(_)) = reservation.extra {
+                            self.snapshot.claims.insert(Kind::IpamClaim);
+                        }
                         self.untimed(reservation.created.is_none(), kind, text);
                         self.snapshot.reservations.push(reservation);
                     }
@@ -203,6 +216,9 @@ impl Gather {
     }
 
     fn pool(&mut self, pool: &ObservedPool, text: &str) {
+        if text.contains("\"ipamclaimref\"") {
+            self.snapshot.claims.insert(Kind::IpamClaim);
+        }
         if pool.total_rows == 0 {
             let metadata = metadata_of(text);
             // One with a finalizer goes later, and may have rows by then.

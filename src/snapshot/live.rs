@@ -68,14 +68,9 @@ pub async fn read(client: &Client, scan: &Scan) -> Result<Snapshot, LiveError> {
         gather: Gather::new(Source::Cluster, scan.selector.as_ref()),
     };
     for kind in Kind::ALL {
-        let snapshot = &reader.gather.snapshot;
+        let is_of_claims = matches!(kind, Kind::IpamClaim | Kind::ResourceClaim);
         // Nobody is told to install a kind, or to grant a right, that only rows of claims need.
-        let is_needed = match kind {
-            Kind::IpamClaim => snapshot.has_ipam_claims(),
-            Kind::ResourceClaim => snapshot.has_resource_claims(),
-            _ => true,
-        };
-        if is_needed {
+        if !is_of_claims || reader.gather.snapshot.claims.contains(&kind) {
             reader.read(kind).await?;
         }
     }
@@ -192,17 +187,13 @@ impl Reader<'_> {
             matches!(&error, CallError::Kube(kube::Error::Api(status)) if status.code == 401);
         // Pages may have been read before this one.
         self.gather.snapshot.kinds.remove(&kind);
-        match error.answer() {
+        let note = match error.answer() {
             // It gives names only.
             _ if kind == Kind::ResourceClaim => {
-                let note = format!("the ResourceClaims of rows are told by uid alone: {error}");
-                self.gather.snapshot.notes.push(note);
-                Ok(())
+                format!("the ResourceClaims of rows are told by uid alone: {error}")
             }
             Answer::Forbidden | Answer::Gone if kind == Kind::IpamClaim && !was_known => {
-                let note = format!("whether the IPAMClaims of rows are gone is not known: {error}");
-                self.gather.snapshot.notes.push(note);
-                Ok(())
+                format!("whether the IPAMClaims of rows are gone is not known: {error}")
             }
             Answer::Forbidden if !is_unknown_caller => {
                 let resource = kind.resource();
@@ -217,26 +208,30 @@ impl Reader<'_> {
                     },
                     name: None,
                 };
-                Err(LiveError::Other(format!("not allowed to {right}")))
+                return Err(LiveError::Other(format!("not allowed to {right}")));
             }
             // A proxy before the server may say so too, but then pods are not found either.
             Answer::Gone if was_known => {
                 let reason = format!("the API server knows no {kind} any more");
-                Err(LiveError::Other(reason))
+                return Err(LiveError::Other(reason));
             }
-            Answer::Gone => match kind {
-                Kind::IpPool => Err(LiveError::Other(format!(
-                    "the API server knows no {kind}: whereabouts is not installed"
-                ))),
-                Kind::Reservation | Kind::NodeSlicePool | Kind::Definition => {
-                    let so = kind.without().unwrap_or_default();
-                    let note = format!("the API server knows no {kind}: {so}");
-                    self.gather.snapshot.notes.push(note);
-                    Ok(())
-                }
-                _ => Err(LiveError::Call(kind, error)),
-            },
-            _ => Err(LiveError::Call(kind, error)),
-        }
+            Answer::Gone if kind == Kind::IpPool => {
+                let reason =
+                    format!("the API server knows no {kind}: whereabouts is not installed");
+                return Err(LiveError::Other(reason));
+            }
+            Answer::Gone
+                if matches!(
+                    kind,
+                    Kind::Reservation | Kind::NodeSlicePool | Kind::Definition
+                ) =>
+            {
+                let so = kind.without().unwrap_or_default();
+                format!("the API server knows no {kind}: {so}")
+            }
+            _ => return Err(LiveError::Call(kind, error)),
+        };
+        self.gather.snapshot.notes.push(note);
+        Ok(())
     }
 }

@@ -22,11 +22,10 @@ use std::{
 use ipgc_core::{
     address::reservation_names,
     definitions::{Definitions, Networks},
-    id::is_uid,
     node::{NodeState, Nodes},
     pod::PodState,
     podref::PodRef,
-    pool::{self, Glance, ObservedPool, PoolKey},
+    pool::{ObservedPool, PoolKey},
     proof::Presence,
     reservation::Reservation,
     routes::Slice,
@@ -173,6 +172,8 @@ pub struct Snapshot {
     pub ipam_claims: HashSet<String>,
     /// The ResourceClaims by uid, as `namespace/name`.
     pub resource_claims: HashMap<Box<str>, String>,
+    /// The kinds of claims to which rows or reservations may belong. Nothing else makes them worth a read.
+    pub claims: BTreeSet<Kind>,
     /// The kinds that were read. Nothing is known of the objects of the others.
     pub kinds: BTreeSet<Kind>,
     /// The pods that a selector of labels chose, if there is one.
@@ -261,26 +262,6 @@ impl Snapshot {
             }
             _ => Presence::Absent,
         }
-    }
-
-    /// Whether a row or reservation may belong to an IPAMClaim.
-    pub fn has_ipam_claims(&self) -> bool {
-        let is_of_claim =
-            |it: &Reservation| matches!(it.extra, Some(pool::Unreadable::IpamClaim(_)));
-        self.pools
-            .iter()
-            .any(|pool| pool.contains("\"ipamclaimref\""))
-            || self.reservations.iter().any(is_of_claim)
-    }
-
-    /// Whether a row is of a ResourceClaim.
-    pub fn has_resource_claims(&self) -> bool {
-        let is_its = |row: &Glance<'_>| row.sandbox.is_some_and(is_uid);
-        let mut pools = self.pools.iter();
-        pools.any(|text| {
-            let pool = ObservedPool::parse(text, NOW, is_its);
-            pool.is_ok_and(|pool| !pool.rows().is_empty())
-        })
     }
 
     /// Whether an IPAMClaim, `namespace/name`, is known not to be there.
