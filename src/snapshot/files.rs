@@ -315,7 +315,7 @@ fn expand(paths: &[PathBuf], is_gathered: &mut bool) -> Result<Vec<PathBuf>, Str
             continue;
         }
         let before = files.len();
-        *is_gathered |= folder(path, DEEPEST, &mut files)?;
+        *is_gathered |= folder(path, true, &mut files)?;
         if files.len() == before {
             return Err(format!("{}: {NOTHING_THERE}", path.display()));
         }
@@ -323,25 +323,18 @@ fn expand(paths: &[PathBuf], is_gathered: &mut bool) -> Result<Vec<PathBuf>, Str
     Ok(files)
 }
 
-/// Deepest folder that is read; programs that gather objects make none so deep.
-const DEEPEST: usize = 16;
-
-/// Adds the files of a folder, and below it those that are named after a kind: what lies beside them there may be anything, so
-/// no links are followed there. Whether there are some below it.
-fn folder(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<bool, String> {
+/// Adds the files of the first folder, and below it those that are named after a kind: what lies beside them there may be
+/// anything, so no links are followed there. Whether there are some below it.
+fn folder(path: &Path, is_first: bool, files: &mut Vec<PathBuf>) -> Result<bool, String> {
     let named = |error: io::Error| format!("{}: {error}", path.display());
     let entries = path.read_dir().map_err(named)?;
     let entries = entries.map(|entry| entry.and_then(|it| Ok((it.path(), it.file_type()?))));
     let mut entries: Vec<_> = entries.collect::<Result<_, _>>().map_err(named)?;
     entries.sort_by(|(a, _), (b, _)| a.cmp(b));
-    let is_first = depth == DEEPEST;
     let mut is_gathered = false;
     for (path, kind) in entries {
         if kind.is_dir() {
-            if depth == 0 {
-                return Err(format!("{}: the folders are too deep", path.display()));
-            }
-            is_gathered |= folder(&path, depth - 1, files)?;
+            is_gathered |= folder(&path, false, files)?;
         } else if has_form(&path) && (is_first || kind.is_file() && is_of_a_kind(&path)) {
             is_gathered |= !is_first;
             files.push(path);
