@@ -10,7 +10,7 @@ use std::{
 
 use ipgc_core::{
     clearance::{Living, Other},
-    definitions::{Networks, Scope, may_be_of, networks_of},
+    definitions::{Networks, may_be_of, networks_of},
     evidence::Sandboxes,
     id::{IdTag, is_uid},
     pod::PodState,
@@ -38,7 +38,7 @@ pub struct Index {
     held: HashMap<IpAddr, Vec<(usize, Box<str>)>>,
     /// Which reservations have a row, in the order of the snapshot.
     pub has_row: Vec<bool>,
-    /// All rows of the pods that are there and do not report one of their rows.
+    /// All rows of each pod that is there.
     pub siblings: HashMap<PodRef, Vec<RowContent>>,
     /// The places in the snapshot of the pods that report an address.
     reporters: HashMap<IpAddr, Vec<usize>>,
@@ -71,7 +71,7 @@ impl Place {
 }
 
 impl Index {
-    /// Goes through all rows once, and once more where pods have rows that they do not report.
+    /// Goes through all rows once.
     pub fn of(snapshot: &Snapshot) -> Self {
         let mut index = Self {
             has_row: vec![false; snapshot.reservations.len()],
@@ -89,7 +89,6 @@ impl Index {
         for pool in snapshot.observed() {
             index.add_pool(snapshot, &slices, pool);
         }
-        index.find_siblings(snapshot);
         index
     }
 
@@ -102,11 +101,6 @@ impl Index {
         let (key, range, number) = (pool.key(), pool.range, self.pools.len());
         let node = slices.get(key).cloned();
         let networks = networks_of(&key.name, range, node.as_deref());
-        let scope = Scope {
-            networks: &networks,
-            range,
-            definitions: &snapshot.definitions,
-        };
         let mut other = None;
         for row in pool.rows() {
             let podref = row.podref_text().unwrap_or_default();
@@ -120,8 +114,9 @@ impl Index {
                 continue;
             };
             if let Some(pod) = snapshot.pod(podref) {
-                if !scope.is_reported_by(pod, address) {
-                    self.siblings.entry(pod.podref.clone()).or_default();
+                if let Ok(content) = row.content() {
+                    let rows = self.siblings.entry(pod.podref.clone()).or_default();
+                    rows.push(content.clone());
                 }
                 let disproves = |node: &str| pod.disproves_slice(node, address);
                 if other.is_none() && node.as_deref().is_some_and(disproves) {
@@ -167,27 +162,12 @@ impl Index {
         })
     }
 
-    fn find_siblings(&mut self, snapshot: &Snapshot) {
-        if self.siblings.is_empty() {
-            return;
-        }
-        for pool in snapshot.observed() {
-            for row in pool.rows() {
-                if let Ok(content) = row.content()
-                    && let Some(rows) = self.siblings.get_mut(&content.podref)
-                {
-                    rows.push(content.clone());
-                }
-            }
-        }
-    }
-
     /// How many rows this podref has.
     pub fn rows_of(&self, podref: &str) -> RowCount {
         self.counts.get(podref).copied().unwrap_or_default()
     }
 
-    /// Other pods than the row's own that report its address or have a container with its id.
+    /// The pods that report the address of a row or have a container with its id, its own among them.
     pub fn others_of(&self, snapshot: &Snapshot, row: Option<&RowContent>) -> Vec<Other> {
         let Some(row) = row else { return Vec::new() };
         let other = |at: &usize, has_id| Other {
@@ -200,8 +180,8 @@ impl Index {
         let reporters = self.reporters.get(&row.address).into_iter().flatten();
         let containers = IdTag::of(&row.sandbox).and_then(|id| self.containers.get(&id));
         let all = reporters.map(|at| other(at, false));
-        let all = all.chain(containers.into_iter().flatten().map(|at| other(at, true)));
-        all.filter(|other| other.pod.podref != row.podref).collect()
+        all.chain(containers.into_iter().flatten().map(|at| other(at, true)))
+            .collect()
     }
 
     /// The pools that hold this address, each with the podref as it stands in the row, or [`OF_CLAIM`].

@@ -114,7 +114,8 @@ impl Assessor<'_> {
             all.map(|(_, it)| reported(it)).next()
         });
         let content = it.content.as_ref();
-        let is_mirror = content.is_some_and(|it| self.is_mirror(&it.podref));
+        // The name tells: the kubelet appends that of its node.
+        let is_mirror = content.is_some_and(|it| !self.nodes.ending(it.podref.name()).is_empty());
         let networks = networks.into_iter().flatten().flatten();
         RowExplained {
             pool: Some(pool.key().name.clone()),
@@ -134,13 +135,6 @@ impl Assessor<'_> {
             reservation,
             ..told
         }
-    }
-
-    /// Whether the name alone tells a mirror pod: the kubelet appends the name of its node.
-    fn is_mirror(&self, podref: &PodRef) -> bool {
-        let nodes = self.snapshot.nodes.keys();
-        let mut ends = nodes.filter_map(|node| podref.name().strip_suffix(&**node));
-        self.snapshot.pod(podref.as_str()).is_none() && ends.any(|rest| rest.ends_with('-'))
     }
 
     pub(super) fn pod(&self, podref: &str) -> Option<PodReport> {
@@ -189,7 +183,7 @@ pub(super) fn pod_report(pod: &PodState) -> PodReport {
     }
 }
 
-/// The rule of docs/safety.md.
+/// The rule of docs/safety.md. An absent pod may have been the mirror of a static pod.
 fn rule(verdict: &Verdict, is_mirror: bool) -> Option<u8> {
     match verdict {
         Verdict::Unknown(Unknown::NoProof(_))
