@@ -228,13 +228,8 @@ impl<'s> Assessor<'s> {
     pub fn orphans(&self) -> Vec<Judged<'_>> {
         let mut known = KnownNetworks::default();
         known.add_definitions(&self.snapshot.definitions);
-        let mut places = HashMap::<_, Vec<&Place>>::new();
         for place in &self.index.pools {
             known.add_pool(&place.networks, place.pool.range);
-            for network in &place.networks {
-                let of = (place.pool.key().namespace.as_str(), network.as_deref());
-                places.entry(of).or_default().push(place);
-            }
         }
         let mut orphans = Vec::new();
         for (at, reserved) in self.snapshot.reservations.iter().enumerate() {
@@ -247,9 +242,12 @@ impl<'s> Assessor<'s> {
                 continue;
             }
             let place = reading.one().and_then(|(network, address)| {
-                let of = (reserved.namespace.as_str(), network);
-                let mut places = places.get(&of).into_iter().flatten().copied();
-                places.find(|place| place.pool.range.is_some_and(|it| it.contains(address)))
+                let mut places = self.index.pools.iter();
+                places.find(|place| {
+                    place.pool.key().namespace == reserved.namespace
+                        && place.networks.contains(&network.map(Into::into))
+                        && place.pool.range.is_some_and(|it| it.contains(address))
+                })
             });
             let mut it = self.orphan(reserved, reading, place);
             let of = &reserved.namespace;

@@ -51,15 +51,16 @@ impl Audited {
         let mut blind = assessor.blind.clone();
         blind.extend(unreadable.map(str::to_owned));
         let report = report_of(&assessor, filter);
-        let names = snapshot.definitions.iter();
-        let (read, broken): (Vec<_>, Vec<_>) = names.partition(|(_, it)| is_whole(it));
-        let [read, broken] =
-            [read, broken].map(|all| all.into_iter().map(|it| it.0.clone()).collect());
+        let names = |of_whole| {
+            let all = snapshot.definitions.iter();
+            all.filter(move |(_, it)| is_whole(it) == of_whole)
+                .map(|(name, _)| name.clone())
+        };
         Self {
             report,
             blind,
-            read,
-            broken,
+            read: names(true).collect(),
+            broken: names(false).collect(),
         }
     }
 

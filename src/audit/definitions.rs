@@ -224,12 +224,7 @@ impl<'s> Definitions<'s> {
         }
     }
 
-    /// See [`definitions::is_static`].
-    pub fn is_static(&self, definition: &str, address: IpAddr) -> bool {
-        definitions::is_static(self.all, definition, address)
-    }
-
-    /// All such addresses that a pool may have, each with its definition.
+    /// The addresses that a definition gives to each of its pods and that a pool may have, each with its definition.
     pub fn statics(&self, place: &Place) -> impl Iterator<Item = (&'s str, IpAddr)> {
         let is_of = |ipam: &Ipam| may_be_of(&place.networks, ipam.network_name.as_deref(), false);
         let all = self.sections();

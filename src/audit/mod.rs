@@ -202,15 +202,14 @@ pub fn confirm(report: &mut Report, again: &Snapshot, policy: &Policy) {
 
 /// Worst first; then by place, addresses as addresses.
 fn order(a: &Finding, b: &Finding) -> Ordering {
-    let first = a.problem.cmp(&b.problem);
-    let then = first.then_with(|| (&a.namespace, &a.pool).cmp(&(&b.namespace, &b.pool)));
-    let address = |it: &Finding| it.address.as_ref()?.parse::<IpAddr>().ok();
-    let then = then.then_with(|| address(a).cmp(&address(b)));
-    let then = then.then_with(|| a.pods.cmp(&b.pods));
-    // For findings without an address, so that the order is the same each time.
-    let key = |finding: &Finding| Some(finding.row.as_ref()?.key.clone());
-    let then = then.then_with(|| key(a).cmp(&key(b)));
-    then.then_with(|| a.detail.cmp(&b.detail))
+    fn rank(it: &Finding) -> impl Ord {
+        let address = it.address.as_ref().map(|it| it.parse::<IpAddr>().ok());
+        let key = it.row.as_ref().map(|row| &row.key);
+        let place = (&it.namespace, &it.pool, address.flatten());
+        // The row and the detail are for findings without an address, so that the order is the same each time.
+        (it.problem, place, &it.pods, key, &it.detail)
+    }
+    rank(a).cmp(&rank(b))
 }
 
 struct Audit<'a> {

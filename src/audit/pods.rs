@@ -8,7 +8,7 @@ use std::{
 
 use ipgc_core::{
     address::pool_name,
-    definitions::may_be_of,
+    definitions::{is_static, may_be_of},
     ipam::Ipam,
     pod::{ContainerState, PodState},
     podref::PodRef,
@@ -160,7 +160,8 @@ pub fn findings(assessor: &Assessor<'_>) -> Vec<Finding> {
     for pod in pods.filter(|pod| !is_going(pod) && pod.has_network()) {
         for entry in pod.status.entries() {
             let given = entry.addresses.iter();
-            for address in given.filter(|it| !definitions.is_static(entry.network, **it)) {
+            let all = &assessor.snapshot.definitions;
+            for address in given.filter(|it| !is_static(all, entry.network, **it)) {
                 let sections = definitions.giving(entry.network, *address);
                 let of = sections.map(|ipam| Use {
                     assessor,
