@@ -54,11 +54,7 @@ Examples:
 
 pub(super) fn main(args: &Args) -> Ended {
     let policy = args.source.live.waits.policy();
-    let (snapshot, report) = block_on(async {
-        let read = args.source.read(args.filter.selector.clone()).await?;
-        let report = read.report(&args.filter, &policy).await?;
-        Ok((read.snapshot, report))
-    })?;
+    let (snapshot, report) = block_on(args.source.report(&args.filter, &policy))?;
     let code = ExitCode::from(u8::from(!report.findings.is_empty() && !args.exit_zero));
     match args.output {
         Output::Table | Output::Wide => {

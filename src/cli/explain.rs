@@ -44,9 +44,9 @@ enum Output {
 }
 
 pub(super) fn main(args: &Args) -> Ended {
-    let read = block_on(args.source.read(None))?;
+    let snapshot = block_on(args.source.read())?;
     let policy = args.source.live.waits.policy();
-    let explanation = explain(&read.snapshot, &policy, &args.subject)?;
+    let explanation = explain(&snapshot, &policy, &args.subject)?;
     let (width, colours) = terminal();
     match args.output {
         Output::Text => print(&text(&explanation, width, colours), ExitCode::SUCCESS),

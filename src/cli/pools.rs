@@ -107,9 +107,9 @@ pub(super) fn main(args: &Args) -> Ended {
 
 impl Args {
     async fn report(&self) -> Result<Report, String> {
-        let read = self.source.read(None).await?;
+        let snapshot = self.source.read().await?;
         let policy = self.source.live.waits.policy();
-        let mut report = audit(&read.snapshot, &policy, &Filter::default());
+        let mut report = audit(&snapshot, &policy, &Filter::default());
         let is_it = |words: &String, it: &PoolUsage| {
             is_named(words, &it.namespace, &it.name) || it.range.as_ref() == Some(words)
         };
@@ -120,7 +120,7 @@ impl Args {
                     pool: Some(wanted.clone()),
                     ..Filter::default()
                 };
-                filter.check(&read.snapshot)?;
+                filter.check(&snapshot)?;
             }
         }
         // The others would want a second look.

@@ -139,7 +139,7 @@ impl Args {
 
     /// What is at the addresses that a person typed after they had seen what is known of each.
     async fn typed(&self, tally: &mut Tally) -> Result<Vec<Forced>, String> {
-        let snapshot = self.live.read(None).await?.snapshot;
+        let snapshot = self.live.read().await?;
         let policy = self.live.waits.policy();
         let addresses: BTreeSet<_> = self.force.iter().map(IpAddr::to_canonical).collect();
         let found = addresses.into_iter();

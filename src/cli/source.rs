@@ -1,4 +1,4 @@
-//! The source that commands judge, a cluster or files, and the waits they judge with.
+//! The source that commands judge, a cluster or files, the waits they judge with, and how they look at it.
 
 use std::path::PathBuf;
 
@@ -6,13 +6,13 @@ use kube::{Client, core::Selector};
 
 use super::{cluster, waits};
 use crate::{
-    audit::{audit, confirm, filter::Filter, report::Report, wants_confirmation},
+    audit::{audit, changes::Audited, confirm, filter::Filter, report::Report, wants_confirmation},
     calls::patient,
     core::evidence::Policy,
     guard::read_only,
     snapshot::{
         Snapshot, files,
-        live::{self, Scan},
+        live::{self, LiveError, Scan},
     },
 };
 
@@ -41,12 +41,6 @@ pub struct Live {
     pub(super) waits: waits::Args,
 }
 
-/// A snapshot, and how to look again at what it is of.
-pub struct Read {
-    pub snapshot: Snapshot,
-    pub cluster: Option<(Client, Scan)>,
-}
-
 impl Live {
     /// A client below which nothing can be written, and what is read with it.
     pub async fn scan(&self, selector: Option<Selector>) -> Result<(Client, Scan), String> {
@@ -59,44 +53,58 @@ impl Live {
         Ok((client, scan))
     }
 
-    pub async fn read(&self, selector: Option<Selector>) -> Result<Read, String> {
-        let (client, scan) = self.scan(selector).await?;
-        let snapshot = live::read(&client, &scan).await;
-        Ok(Read {
-            snapshot: snapshot.map_err(|error| error.to_string())?,
-            cluster: Some((client, scan)),
-        })
+    pub async fn read(&self) -> Result<Snapshot, String> {
+        let (client, scan) = self.scan(None).await?;
+        let read = live::read(&client, &scan).await;
+        read.map_err(|error| error.to_string())
     }
 }
 
-impl Read {
-    /// All that is wrong. A finding that may come of the order of the reads is looked at once more.
-    pub async fn report(&self, filter: &Filter, policy: &Policy) -> Result<Report, String> {
-        filter.check(&self.snapshot)?;
-        let mut report = audit(&self.snapshot, policy, filter);
-        if let Some((client, scan)) = &self.cluster
-            && wants_confirmation(&report)
-        {
-            let scan = Scan {
-                known: self.snapshot.kinds.clone(),
-                ..scan.clone()
-            };
-            let again = live::read_again(client, &scan).await;
-            let again = again.map_err(|error| error.to_string())?;
-            confirm(&mut report, &again, policy);
-        }
-        Ok(report)
+/// Reads and judges the cluster. A finding that may come of the order of the reads is looked at once more. The first look
+/// checks the filter, and tells of other programs that free addresses.
+pub async fn look(
+    client: &Client,
+    scan: &mut Scan,
+    filter: &Filter,
+    policy: &Policy,
+) -> Result<(Snapshot, Audited), LiveError> {
+    let snapshot = live::read(client, scan).await?;
+    if scan.known.is_empty() {
+        filter.check(&snapshot).map_err(LiveError::Other)?;
     }
+    scan.known.extend(&snapshot.kinds);
+    scan.only_objects = true;
+    let mut look = Audited::new(&snapshot, policy, filter);
+    if wants_confirmation(&look.report) {
+        let again = live::read_again(client, scan).await?;
+        confirm(&mut look.report, &again, policy);
+    }
+    Ok((snapshot, look))
 }
 
 impl Args {
-    pub async fn read(&self, selector: Option<Selector>) -> Result<Read, String> {
+    pub async fn read(&self) -> Result<Snapshot, String> {
         if self.files.is_empty() {
-            return self.live.read(selector).await;
+            return self.live.read().await;
         }
-        Ok(Read {
-            snapshot: files::read(&self.files, selector.as_ref())?,
-            cluster: None,
-        })
+        files::read(&self.files, None)
+    }
+
+    /// Reads and judges all of it.
+    pub async fn report(
+        &self,
+        filter: &Filter,
+        policy: &Policy,
+    ) -> Result<(Snapshot, Report), String> {
+        if self.files.is_empty() {
+            let (client, mut scan) = self.live.scan(filter.selector.clone()).await?;
+            let look = look(&client, &mut scan, filter, policy).await;
+            let (snapshot, look) = look.map_err(|error| error.to_string())?;
+            return Ok((snapshot, look.report));
+        }
+        let snapshot = files::read(&self.files, filter.selector.as_ref())?;
+        filter.check(&snapshot)?;
+        let report = audit(&snapshot, policy, filter);
+        Ok((snapshot, report))
     }
 }

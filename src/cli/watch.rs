@@ -18,14 +18,11 @@ use super::{Ended, block_on, readable, signals, source, unwritten, values::durat
 use crate::{
     audit::{
         changes::{Audited, changes},
-        confirm,
         filter::Filter,
         table::{self, GAP, summary, write_rows},
-        wants_confirmation,
     },
     backoff::Backoff,
-    core::evidence::Policy,
-    snapshot::live::{LiveError, Scan, read, read_again},
+    snapshot::live::Scan,
 };
 
 /// Arguments of `ipgc watch`: the findings that are watched, and the form of their lines.
@@ -126,8 +123,10 @@ impl Args {
             let _ = writeln!(complaints, "ipgc: {}", readable(text));
         };
         loop {
-            let wait = match self.look(&client, &mut scan, &policy).await {
-                Ok(mut look) => {
+            let look = source::look(&client, &mut scan, &self.filter, &policy).await;
+            let wait = match look {
+                Ok((_, mut look)) => {
+                    look.report.made = format!("{:.0}", jiff::Timestamp::now());
                     if mem::take(&mut is_failing) {
                         complain("a look succeeded again");
                         backoff.reset();
@@ -155,29 +154,6 @@ impl Args {
             };
             sleep(wait).await;
         }
-    }
-
-    /// Reads and judges the cluster as `ipgc audit` does.
-    async fn look(
-        &self,
-        client: &Client,
-        scan: &mut Scan,
-        policy: &Policy,
-    ) -> Result<Audited, LiveError> {
-        let mut snapshot = read(client, scan).await?;
-        snapshot.made = format!("{:.0}", jiff::Timestamp::now());
-        if scan.known.is_empty() {
-            self.filter.check(&snapshot).map_err(LiveError::Other)?;
-        }
-        scan.known.extend(&snapshot.kinds);
-        // Other programs that free addresses are told of once.
-        scan.only_objects = true;
-        let mut look = Audited::new(&snapshot, policy, &self.filter);
-        if wants_confirmation(&look.report) {
-            let again = read_again(client, scan).await?;
-            confirm(&mut look.report, &again, policy);
-        }
-        Ok(look)
     }
 
     /// Writes the changes. At the first look a header is above them, and the totals and notes are below.
