@@ -55,7 +55,7 @@ use ipgc_core::{
 
 pub(crate) use self::pools::unreferenced;
 use self::{
-    assess::{Assessor, Item, Judged},
+    assess::{Assessor, Judged},
     definitions::Definitions,
     filter::Filter,
     index::Place,
@@ -225,13 +225,10 @@ struct Audit<'a> {
 impl Audit<'_> {
     /// The findings about reservations without a row. In a pool that cannot be read, they may have one.
     fn reservations(&mut self, lone: &[Judged<'_>]) {
-        for it in lone {
-            if let Item::Reservation(reserved, _) = it.item
-                && !self.assessor.blind.contains(&reserved.namespace)
-            {
-                self.findings.extend(self.assessor.finding(it));
-            }
-        }
+        let blind = &self.assessor.blind;
+        let lone = lone.iter().filter(|it| !blind.contains(it.namespace()));
+        let found = lone.filter_map(|it| self.assessor.finding(it));
+        self.findings.extend(found);
     }
 
     fn row(&mut self, place: &Place, it: &Judged<'_>) {

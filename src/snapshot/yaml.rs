@@ -40,17 +40,15 @@ pub(super) fn json_of(text: &str) -> Result<(Vec<u8>, Lines), String> {
 struct Yaml<'s> {
     json: Vec<u8>,
     lines: Lines,
-    open: Vec<Open>,
-    /// The keys of all maps that have not ended, each with its line.
-    keys: Vec<(Cow<'s, str>, usize)>,
+    open: Vec<Open<'s>>,
 }
 
 /// A collection that has not ended.
-enum Open {
+enum Open<'s> {
     /// With whether something is in it.
     List(bool),
-    /// With how many keys came before it, and whether a key comes next.
-    Map(usize, bool),
+    /// With its keys, each with its line, and whether a key comes next.
+    Map(Vec<(Cow<'s, str>, usize)>, bool),
 }
 
 impl<'s> Yaml<'s> {
@@ -61,7 +59,7 @@ impl<'s> Yaml<'s> {
             | Event::MappingStart(_, _, Some(_)) => Err(wrong(line, "it has a tag")),
             Event::Alias(_) => Err(wrong(line, "it has an alias")),
             Event::Scalar(text, style, ..) => self.scalar(text, style, line),
-            Event::MappingStart(..) => self.begin(b'{', Open::Map(self.keys.len(), true), line),
+            Event::MappingStart(..) => self.begin(b'{', Open::Map(Vec::new(), true), line),
             Event::SequenceStart(..) if self.open.is_empty() => Err(wrong(line, NO_OBJECT)),
             Event::SequenceStart(..) => self.begin(b'[', Open::List(false), line),
             Event::SequenceEnd => self.end(b']', line),
@@ -98,14 +96,14 @@ impl<'s> Yaml<'s> {
             // Nothing between two separators is no document.
             None if is_null => return Ok(()),
             None => return Err(wrong(line, NO_OBJECT)),
-            Some(Open::Map(before, is_key @ true)) => {
+            Some(Open::Map(keys, is_key @ true)) => {
                 *is_key = false;
-                if self.keys.len() > *before {
+                if !keys.is_empty() {
                     self.json.push(b',');
                 }
                 quote(&mut self.json, &text);
                 self.json.push(b':');
-                self.keys.push((text, line));
+                keys.push((text, line));
                 return Ok(());
             }
             Some(_) => self.value(line)?,
@@ -121,7 +119,7 @@ impl<'s> Yaml<'s> {
     }
 
     /// A collection begins.
-    fn begin(&mut self, bracket: u8, open: Open, line: usize) -> Result<(), String> {
+    fn begin(&mut self, bracket: u8, open: Open<'s>, line: usize) -> Result<(), String> {
         self.value(line)?;
         self.json.push(bracket);
         self.open.push(open);
@@ -132,10 +130,9 @@ impl<'s> Yaml<'s> {
     /// `items`.
     fn end(&mut self, bracket: u8, line: usize) -> Result<(), String> {
         self.json.push(bracket);
-        let Some(Open::Map(before, _)) = self.open.pop() else {
+        let Some(Open::Map(mut keys, _)) = self.open.pop() else {
             return Ok(());
         };
-        let keys = &mut self.keys[before..];
         keys.sort();
         let mut pairs = keys.windows(2);
         if let Some([_, (key, line)]) = pairs.find(|pair| pair[0].0 == pair[1].0) {
@@ -144,7 +141,6 @@ impl<'s> Yaml<'s> {
         }
         let has = |key| keys.binary_search_by(|(it, _)| (**it).cmp(key)).is_ok();
         let is_cut_off = self.open.is_empty() && has("items") && !(has("kind") && has("metadata"));
-        self.keys.truncate(before);
         if is_cut_off {
             return Err(cut_off(&line_of(line)));
         }
