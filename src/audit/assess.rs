@@ -194,8 +194,8 @@ impl<'s> Assessor<'s> {
             None => Presence::Unknown("not asked".into()),
         };
         let of_pool = (Some(place), place.pool.range, &place.networks);
-        let others = self.index.others_of(self.snapshot, content);
-        let facts = self.facts(content, of_pool, &presence, &others);
+        let others = content.map(|row| self.index.others.of(row));
+        let facts = self.facts(content, of_pool, &presence, others.as_deref());
         let verdict = judge(pool, row, &presence, &facts, self.policy, NOW);
         Judged {
             place: Some(place),
@@ -277,8 +277,8 @@ impl<'s> Assessor<'s> {
                 let networks = [network.map(Into::into)].into();
                 // The name of a reservation tells no node.
                 let of_pool = (None, None, &networks);
-                let others = self.index.others_of(self.snapshot, content.as_ref());
-                let facts = self.facts(content.as_ref(), of_pool, &presence, &others);
+                let others = content.as_ref().map(|row| self.index.others.of(row));
+                let facts = self.facts(content.as_ref(), of_pool, &presence, others.as_deref());
                 let verdict = judge_orphan(
                     reserved,
                     address,
@@ -324,8 +324,8 @@ impl<'s> Assessor<'s> {
         let slice = slices.get(observed.key()).map(AsRef::as_ref);
         let networks = networks_of(&observed.key().name, observed.range, slice);
         let of_pool = (place, observed.range, &networks);
-        let others = self.index.others_of(self.snapshot, content);
-        let facts = self.facts(content, of_pool, &presence, &others);
+        let others = content.map(|row| self.index.others.of(row));
+        let facts = self.facts(content, of_pool, &presence, others.as_deref());
         proof.force(row, &facts, self.policy, NOW)
     }
 
@@ -349,7 +349,7 @@ impl<'s> Assessor<'s> {
         row: Option<&RowContent>,
         (place, range, networks): (Option<&'f Place>, Option<Range>, &'f Networks),
         presence: &Presence,
-        others: &'f [Other],
+        others: Option<&'f [Other]>,
     ) -> Facts<'f> {
         let podref = row.map(|row| &row.podref);
         let living = match presence {
@@ -367,7 +367,7 @@ impl<'s> Assessor<'s> {
             interfaces: rows.interfaces().max(1),
             sighting: None,
             siblings: podref.and_then(|it| Some(self.index.siblings.get(it)?.as_slice())),
-            others,
+            others: others.unwrap_or_default(),
             scope: Scope {
                 networks,
                 range,

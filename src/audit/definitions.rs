@@ -24,9 +24,10 @@ pub struct Definitions<'s> {
 }
 
 /// The definitions that lead to a pool.
+#[derive(Default)]
 pub struct Leading<'s> {
-    /// Whether all definitions that lead to it have addresses reserved across ranges.
-    pub reserves: bool,
+    /// Whether one of them has no addresses reserved across ranges.
+    is_alone: bool,
     /// The parts of the range that they hand out, each with its definition. `None` is a node's slice, all of which is
     /// handed out.
     parts: Vec<(&'s str, Option<&'s Span>)>,
@@ -133,12 +134,8 @@ impl<'s> Definitions<'s> {
     fn lead(&mut self, name: &'s str, section: &'s Ipam, snapshot: &Snapshot) {
         let network = section.network_name.as_deref();
         let mut lead = |pool: String, span: Option<&'s Span>| {
-            let new = || Leading {
-                reserves: true,
-                parts: Vec::new(),
-            };
-            let leading = self.pools.entry(pool).or_insert_with(new);
-            leading.reserves &= section.reserves;
+            let leading = self.pools.entry(pool).or_default();
+            leading.is_alone |= !section.reserves;
             leading.parts.push((name, span));
         };
         let is_broken = !section.problems.is_empty();
@@ -217,7 +214,7 @@ impl<'s> Definitions<'s> {
     /// Whether rows of a pool are reserved across ranges, by what leads to it or has superseded it.
     pub fn reserves(&self, place: &Place) -> bool {
         match self.to_pool(&place.pool.key().name) {
-            Some(leading) => leading.reserves,
+            Some(leading) => !leading.is_alone,
             None => self
                 .superseding(place)
                 .is_some_and(|(_, ipam, _)| ipam.reserves),

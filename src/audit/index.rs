@@ -2,20 +2,16 @@
 //!
 //! The pass reads the snapshot, and decides nothing.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    net::IpAddr,
-    sync::Arc,
-};
+use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
 use ipgc_core::{
-    clearance::{Living, Other},
+    clearance::Living,
     definitions::{Networks, may_be_of, networks_of},
     evidence::Sandboxes,
-    id::{IdTag, is_uid},
+    id::is_uid,
     pod::PodState,
     podref::PodRef,
-    pods::Live,
+    pods::{Live, Others},
     pool::{KEEP_ANNOTATION, ObservedPool, PoolKey, RowContent, RowCount, Unreadable},
     reservation::Reservation,
     routes::slice_pools,
@@ -40,10 +36,8 @@ pub struct Index {
     pub has_row: Vec<bool>,
     /// All rows of each pod that is there.
     pub siblings: HashMap<PodRef, Vec<RowContent>>,
-    /// The places in the snapshot of the pods that report an address.
-    reporters: HashMap<IpAddr, Vec<usize>>,
-    /// The places of the pods that have a container with this id.
-    containers: BTreeMap<IdTag, Vec<usize>>,
+    /// The pods that report the address of a row or have a container with its id, its own among them.
+    pub others: Others,
 }
 
 /// A pool.
@@ -73,18 +67,15 @@ impl Place {
 impl Index {
     /// Goes through all rows once.
     pub fn of(snapshot: &Snapshot) -> Self {
+        let pods = snapshot.pods.iter().map(|pod| {
+            let end = living(pod).completed.filter(|end| end.stopped);
+            (Arc::clone(pod), end)
+        });
         let mut index = Self {
             has_row: vec![false; snapshot.reservations.len()],
+            others: Others::of_all(pods),
             ..Self::default()
         };
-        for (at, pod) in snapshot.pods.iter().enumerate() {
-            for address in pod.status.addresses() {
-                index.reporters.entry(*address).or_default().push(at);
-            }
-            for id in &pod.container_ids {
-                index.containers.entry(*id).or_default().push(at);
-            }
-        }
         let slices = slice_pools(&snapshot.slices);
         for pool in snapshot.observed() {
             index.add_pool(snapshot, &slices, pool);
@@ -165,23 +156,6 @@ impl Index {
     /// How many rows this podref has.
     pub fn rows_of(&self, podref: &str) -> RowCount {
         self.counts.get(podref).copied().unwrap_or_default()
-    }
-
-    /// The pods that report the address of a row or have a container with its id, its own among them.
-    pub fn others_of(&self, snapshot: &Snapshot, row: Option<&RowContent>) -> Vec<Other> {
-        let Some(row) = row else { return Vec::new() };
-        let other = |at: &usize, has_id| Other {
-            pod: Arc::clone(&snapshot.pods[*at]),
-            end: living(&snapshot.pods[*at])
-                .completed
-                .filter(|end| end.stopped),
-            has_id,
-        };
-        let reporters = self.reporters.get(&row.address).into_iter().flatten();
-        let containers = IdTag::of(&row.sandbox).and_then(|id| self.containers.get(&id));
-        let all = reporters.map(|at| other(at, false));
-        all.chain(containers.into_iter().flatten().map(|at| other(at, true)))
-            .collect()
     }
 
     /// The pools that hold this address, each with the podref as it stands in the row, or [`OF_CLAIM`].

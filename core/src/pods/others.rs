@@ -28,6 +28,16 @@ use super::{
 pub struct Others(HashMap<Key, Vec<Other>>);
 
 impl Others {
+    /// These pods, for whichever row; each with its end, if that is known to have stopped it.
+    pub fn of_all(pods: impl Iterator<Item = (Arc<PodState>, Option<Arc<Ended>>)>) -> Self {
+        let mut others = Self::default();
+        for (pod, end) in pods {
+            let keys = shown(&pod, &Sandboxes::default()).collect();
+            others.add(keys, &pod, end.as_ref());
+        }
+        others
+    }
+
     /// Those of this row.
     pub fn of(&self, row: &RowContent) -> Vec<Other> {
         let others = keys_of(row).filter_map(|key| self.0.get(&key));
@@ -43,11 +53,13 @@ impl Others {
     }
 
     /// This pod has these keys of rows.
-    fn add(&mut self, keys: Vec<Key>, pod: &PodState, end: Option<&Arc<Ended>>) {
-        let pod = Arc::new(pod.clone());
+    fn add(&mut self, keys: Vec<Key>, pod: &Arc<PodState>, end: Option<&Arc<Ended>>) {
         for key in keys {
-            self.0.entry(key).or_default().push(Other {
-                pod: Arc::clone(&pod),
+            let of_key = self.0.entry(key).or_default();
+            // Mostly there is one.
+            of_key.reserve_exact(1);
+            of_key.push(Other {
+                pod: Arc::clone(pod),
                 end: end.cloned(),
                 has_id: matches!(key, Key::Id(_)),
             });
@@ -99,7 +111,7 @@ impl PodIndex {
                 };
                 let end = live.living().completed;
                 let end = end.filter(|end| end.stopped || keys.iter().all(is_made_up));
-                others.add(keys, &live.state, end.as_ref());
+                others.add(keys, &Arc::new(live.state.clone()), end.as_ref());
             }
         }
         let names = wanted.keys().flat_map(|key| self.showing.ended_with(*key));
@@ -108,7 +120,7 @@ impl PodIndex {
         for end in ends.flatten() {
             let keys = wanted_of(&wanted, &end.last, &end.sandboxes);
             if !keys.is_empty() {
-                others.add(keys, &end.last, Some(end));
+                others.add(keys, &Arc::new(end.last.clone()), Some(end));
             }
         }
         others
