@@ -18,6 +18,8 @@ enum Command {
     Up(e2e::up::Up),
     /// Let ipgc work over a bad wire for minutes, and tell whether it lost anything, or grew
     Wire(e2e::wire::Args),
+    /// End many pods at once while half of all requests are answered with 429
+    Overload(e2e::wire::overload::Args),
     /// Measure what ipgc costs and how fast it is, beside upstream's programs and bare requests
     Bench(e2e::bench::Args),
 }
@@ -28,6 +30,7 @@ async fn main() -> std::process::ExitCode {
         Command::Tools => e2e::tools::build_missing(true).await,
         Command::Up(up) => e2e::up::up(&up).await,
         Command::Wire(args) => e2e::wire::run(args).await,
+        Command::Overload(args) => e2e::wire::overload::run(args).await,
         Command::Bench(args) => match e2e::bench::run(args).await {
             Ok(true) => Ok(()),
             Ok(false) => return std::process::ExitCode::FAILURE,

@@ -98,6 +98,18 @@ impl Weather {
             deaf_until: Instant::now() + deaf_for,
         }
     }
+
+    /// Half of all requests are too many.
+    pub fn overload() -> Self {
+        let half = (0.5, &[Fault::Busy] as &[_]);
+        Self {
+            requests: half,
+            starts: half,
+            watches: (0.0, &[]),
+            life: 0.0..1.0,
+            deaf_until: Instant::now(),
+        }
+    }
 }
 
 /// The faults of a wire at work. Calm weather has none.

@@ -6,6 +6,7 @@
 //!    ├ proxy      does what `faults` tell ── bodies
 //!    ├ samples    memory, descriptors, connections and open work of ipgc, and how they grow
 //!    └ churn      pods that come and go, and a ledger of what may be freed
+//!  overload     all pods end at once
 //! ```
 //!
 //! The pods, rows and reservations are written, and the rows watched, without the proxy. A fault that never happened
@@ -14,6 +15,7 @@
 mod bodies;
 mod churn;
 mod faults;
+pub mod overload;
 mod proxy;
 mod samples;
 
@@ -28,6 +30,7 @@ use crate::{
     Error, Result,
     bench::{stage::Stage, table::float},
     ours::static_program,
+    process::Process,
     wait,
 };
 use churn::Churn;
@@ -93,19 +96,26 @@ pub struct Args {
     program: Option<PathBuf>,
 }
 
-/// The command: prints what happened, and fails if something is not as it should be.
-pub async fn run(args: Args) -> Result<()> {
-    let program = match args.program {
+/// Two API servers on one store, of which one lags, and a proxy before both, by which ipgc goes. The second server ends
+/// with its process.
+async fn behind(program: Option<PathBuf>) -> Result<(Stage, Proxy, Process)> {
+    let program = match program {
         Some(program) => program,
         None => static_program().await?,
     };
+    let mut stage = Stage::new(&program).await?;
+    let (second, url) = stage.plane.another_api_server().await?;
+    let proxy = Proxy::start(&stage.plane, &url).await?;
+    stage.access = stage.access.by_way_of(proxy.url());
+    Ok((stage, proxy, second))
+}
+
+/// The command: prints what happened, and fails if something is not as it should be.
+pub async fn run(args: Args) -> Result<()> {
     let minutes = Duration::from_mins(args.minutes);
     let begun = Instant::now();
     let say = |what: &str| eprintln!("{:>5} s  {what}", begun.elapsed().as_secs());
-    let mut stage = Stage::new(&program).await?;
-    let (_second, url) = stage.plane.another_api_server().await?;
-    let proxy = Proxy::start(&stage.plane, &url).await?;
-    stage.access = stage.access.by_way_of(proxy.url());
+    let (stage, proxy, _second) = behind(args.program).await?;
     let churn = Churn::prepare(&stage, NODES).await?;
     let _beats = stage.beats(NODES, BEAT).await?;
     let collector = stage.started(&FLAGS).await?;
@@ -119,7 +129,7 @@ pub async fn run(args: Args) -> Result<()> {
     faults.set(Some(Weather::wild(LIFE, deaf_for)));
     let failed = |failed: &dyn Debug| Error::Other(format!("the pods: {failed:?}"));
     let samples = tokio::select! {
-        samples = Samples::take(&proxy, &collector, minutes) => samples?,
+        samples = Samples::take(&proxy, &collector, tokio::time::sleep(minutes)) => samples?.0,
         error = &mut audit => return Err(failed(&error)),
         error = &mut lives => return Err(failed(&error)),
     };

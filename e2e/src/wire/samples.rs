@@ -24,6 +24,13 @@ pub fn words([memory, descriptors, connections, queue]: Amounts) -> String {
     )
 }
 
+/// How many cases are open, by ipgc's metrics.
+pub fn open_cases(metrics: &str) -> Result<f64> {
+    let open = metrics.lines().find_map(|line| line.strip_prefix(QUEUE));
+    let open = open.and_then(|number| number.parse().ok());
+    open.ok_or_else(|| Error::Other(format!("{QUEUE}has no number")))
+}
+
 /// Measurements at intervals.
 pub struct Samples {
     begun: Instant,
@@ -34,27 +41,31 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Measures for so long.
-    pub async fn take(proxy: &Proxy, collector: &Collector, time: Duration) -> Result<Self> {
+    /// Measures until something is done, and returns what that gives.
+    pub async fn take<T>(
+        proxy: &Proxy,
+        collector: &Collector,
+        done: impl Future<Output = T>,
+    ) -> Result<(Self, T)> {
         let mut samples = Self {
             begun: Instant::now(),
             taken: Vec::new(),
             most: Amounts::default(),
         };
+        let mut done = std::pin::pin!(done);
         let mut ticks = tokio::time::interval(EVERY);
-        while samples.begun.elapsed() < time {
-            ticks.tick().await;
-            samples.measure(proxy, collector).await?;
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut done => return Ok((samples, done)),
+                _ = ticks.tick() => samples.measure(proxy, collector).await?,
+            }
         }
-        Ok(samples)
     }
 
     async fn measure(&mut self, proxy: &Proxy, collector: &Collector) -> Result<()> {
         let meter = collector.meter();
-        let metrics = collector.scrape().await?;
-        let queue = metrics.lines().find_map(|line| line.strip_prefix(QUEUE));
-        let queue = queue.and_then(|number| number.parse().ok());
-        let queue = queue.ok_or_else(|| Error::Other(format!("{QUEUE}has no number")))?;
+        let queue = open_cases(&collector.scrape().await?)?;
         let (connections, most_connections) = proxy.connections();
         let descriptors = float(meter.descriptors()? as u64);
         let megabytes = |bytes| float(bytes) / 1e6;
