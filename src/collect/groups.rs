@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 use crate::lock::{Shared, lock};
 
 /// A job, and where its answer is awaited.
-pub type Job<J, A> = (J, oneshot::Sender<A>);
+type Job<J, A> = (J, oneshot::Sender<A>);
 
 /// The inboxes of all namespaces.
 pub struct Groups<J, A>(Shared<HashMap<String, mpsc::UnboundedSender<Job<J, A>>>>);

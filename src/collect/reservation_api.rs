@@ -24,7 +24,7 @@ use crate::{
 /// Reservations to a page of a list: about half a kilobyte each.
 const PAGE: u32 = 2_000;
 /// The reservations of up to this many addresses are looked up by name, more by a LIST of the namespace.
-pub(super) const FEW: usize = 8;
+const FEW: usize = 8;
 /// Reads in flight at a time.
 const CONCURRENCY: usize = 8;
 

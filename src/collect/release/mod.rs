@@ -8,24 +8,17 @@ mod rounds;
 mod rows;
 mod steps;
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream::FuturesUnordered};
 use ipgc_core::{pool::PoolKey, time::Moment, work::Wanted};
-use tokio::time::{Instant, sleep};
-use tokio_util::sync::CancellationToken;
+use tokio::time::sleep;
 
 use super::{
     context::Context,
-    groups::{Inbox, Job},
+    groups::Inbox,
     released::{Left, Released},
-    reservation_api::FEW,
 };
-
-/// If there are many, this time passes before the first round: the requests for other pools come at the same tick.
-const GATHER: Duration = Duration::from_millis(300);
-/// Longest time before the first round, however many come.
-const LONGEST_GATHERING: Duration = Duration::from_secs(2);
 
 /// A group of reservations of a namespace that takes longer holds up the next one no more, up to so many groups.
 const LONG: Duration = Duration::from_secs(5);
@@ -95,7 +88,7 @@ impl Context {
     /// Releases the reservations of one namespace as long as there are some: one group after the other. A group that
     /// takes long, since an answer does not come, holds up the next one for a moment only.
     async fn serve_releases(&self, mut inbox: Inbox<Request, Released>) {
-        let namespace = inbox.namespace.clone();
+        let namespace = &inbox.namespace.clone();
         let mut groups = FuturesUnordered::new();
         loop {
             let jobs = if groups.is_empty() {
@@ -105,14 +98,6 @@ impl Context {
                 inbox.take_more()
             };
             if !jobs.is_empty() {
-                let mut gathering = pin!(gather(&mut inbox, jobs, &self.stop));
-                let jobs = loop {
-                    tokio::select! {
-                        jobs = &mut gathering => break jobs,
-                        Some(()) = groups.next() => {}
-                    }
-                };
-                let namespace = &namespace;
                 groups.push(async move {
                     let (requests, answers): (Vec<_>, Vec<_>) = jobs.into_iter().unzip();
                     let all = self.release_all(namespace, &requests).await;
@@ -129,22 +114,4 @@ impl Context {
             }
         }
     }
-}
-
-/// The requests, and if they are many those that come a moment later.
-async fn gather(
-    inbox: &mut Inbox<Request, Released>,
-    mut jobs: Vec<Job<Request, Released>>,
-    stop: &CancellationToken,
-) -> Vec<Job<Request, Released>> {
-    let deletions: usize = jobs.iter().map(|((_, wanted, _), _)| wanted.len()).sum();
-    let begun = Instant::now();
-    let mut is_all = deletions <= FEW;
-    while !is_all {
-        stop.run_until_cancelled(sleep(GATHER)).await;
-        let more = inbox.take_more();
-        is_all = more.is_empty() || begun.elapsed() >= LONGEST_GATHERING || stop.is_cancelled();
-        jobs.extend(more);
-    }
-    jobs
 }
