@@ -7,6 +7,7 @@ use std::{future::Future, pin::pin, time::Duration};
 
 use futures::future::select;
 use http::{Method, Request, Response, StatusCode, header::RETRY_AFTER};
+use hyper::body::{Body as HttpBody, Bytes};
 use ipgc_core::patch::Answer;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::{
@@ -135,10 +136,25 @@ impl CallError {
     }
 }
 
+/// What was read; `None` if the API server itself says that there is no such object.
+pub fn unless_absent<K: Resource<DynamicType = ()>, T>(
+    read: Result<T, CallError>,
+    name: &str,
+) -> Result<Option<T>, CallError> {
+    match read {
+        Err(error) if error.is_absence_of::<K>(name) => Ok(None),
+        read => read.map(Some),
+    }
+}
+
 /// A client in front of `client`: `send` answers each request, through that client or by itself.
-pub fn via<F>(client: Client, send: impl Fn(Client, Request<Body>) -> F + Send + 'static) -> Client
+pub fn via<F, B>(
+    client: Client,
+    send: impl Fn(Client, Request<Body>) -> F + Send + 'static,
+) -> Client
 where
-    F: Future<Output = Result<Response<Body>, BoxError>> + Send + 'static,
+    F: Future<Output = Result<Response<B>, BoxError>> + Send + 'static,
+    B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
     let namespace = client.default_namespace().to_owned();
     let send = service_fn(move |request| send(client.clone(), request));
@@ -260,20 +276,18 @@ pub async fn with_permit<T>(
     work.await
 }
 
+/// A request, or why it cannot be made.
+pub type Built = Result<Request<Vec<u8>>, kube::core::request::Error>;
+
 /// Sends one request, and reads the text of the answer: a read under [`DEADLINE`], a write under [`WRITE_DEADLINE`].
-pub async fn text(client: &Client, request: Request<Vec<u8>>) -> Result<String, CallError> {
+pub async fn text(client: &Client, request: Built) -> Result<String, CallError> {
+    let request = request.map_err(kube::Error::BuildRequest)?;
     let deadline = if *request.method() == Method::GET {
         DEADLINE
     } else {
         WRITE_DEADLINE
     };
     within(deadline, client.request_text(request)).await
-}
-
-/// Reads the text of a page of the objects below this path.
-pub async fn list(client: &Client, path: &str, params: &ListParams) -> Result<String, CallError> {
-    let request = kube::core::Request::new(path).list(params);
-    text(client, request.map_err(kube::Error::BuildRequest)?).await
 }
 
 /// How many pages follow one with this metadata, at the least one. Every server since 1.15 tells how many

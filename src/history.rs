@@ -14,7 +14,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::{
     Client, Resource,
     api::{ListParams, ObjectList, Request},
-    core::request,
 };
 use serde::de::{DeserializeOwned, IgnoredAny};
 use tokio::{sync::watch, time::sleep};
@@ -22,12 +21,10 @@ use tracing::{debug, warn};
 
 use crate::{
     backoff::Backoff,
-    calls::{CallError, PAGE, call, next_page, pages_left},
+    calls::{Built, CallError, PAGE, call, next_page, pages_left},
 };
 
 type OnBack = Box<dyn Fn(&str) + Send + Sync>;
-/// A request, or why it cannot be made.
-pub type Built = Result<http::Request<Vec<u8>>, request::Error>;
 
 pub trait Page {
     /// Its version, and what follows it.

@@ -13,8 +13,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    calls::CallError,
-    history::{Built, Page},
+    calls::{Built, CallError},
+    history::Page,
 };
 
 /// The request for a page of a list as a [`Table`].

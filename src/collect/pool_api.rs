@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     api::{IpPool, NodeSlicePool},
-    calls::{CallError, SLOW, WRITE_DEADLINE, list, next_page, text, with_permit, within},
+    calls::{CallError, SLOW, WRITE_DEADLINE, next_page, text, unless_absent, with_permit, within},
 };
 
 /// Text of pools to a page, about. It is what a sweep needs in memory, beside what it finds.
@@ -75,14 +75,11 @@ impl Context {
         key: &PoolKey,
         podrefs: &BTreeSet<PodRef>,
     ) -> Result<Option<ObservedPool>, CallError> {
-        let path = IpPool::url_path(&(), Some(&key.namespace));
-        let request = Request::new(path)
-            .get(&key.name, &GetParams::default())
-            .map_err(kube::Error::BuildRequest)?;
-        let text = match text(&self.client, request).await {
-            Ok(text) => text,
-            Err(error) if error.is_absence_of::<IpPool>(&key.name) => return Ok(None),
-            Err(error) => return Err(error),
+        let request = Request::new(IpPool::url_path(&(), Some(&key.namespace)));
+        let request = request.get(&key.name, &GetParams::default());
+        let read = text(&self.client, request).await;
+        let Some(text) = unless_absent::<IpPool, _>(read, &key.name)? else {
+            return Ok(None);
         };
         let read_at = self.clock.now();
         // Rows of nobody come along: they are kept, and somebody should hear of it.
@@ -106,7 +103,8 @@ impl Context {
         wanted: impl FnMut(&Glance<'_>) -> bool,
     ) -> Result<PoolPage, CallError> {
         let asked = self.history.ask::<IpPool>(params);
-        let text = list(&self.client, &IpPool::url_path(&(), namespace), params).await?;
+        let request = Request::new(IpPool::url_path(&(), namespace)).list(params);
+        let text = text(&self.client, request).await?;
         let read_at = self.clock.now();
         let (metadata, mut pools) = ObservedPool::parse_list::<ListMeta>(&text, read_at, wanted)?;
         if self.config.resource_claims {

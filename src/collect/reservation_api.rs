@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use super::context::Context;
 use crate::{
     api,
-    calls::{CallError, text},
+    calls::{CallError, text, unless_absent},
 };
 
 /// Reservations to a page of a list: about half a kilobyte each.
@@ -70,11 +70,9 @@ impl Context {
         name: &str,
     ) -> Result<Option<Reservation>, CallError> {
         let request = in_namespace(namespace).get(name, &GetParams::default());
-        match self.ask(request).await {
-            Ok(text) => Ok(Reservation::parse(&text).ok()),
-            Err(error) if is_absent(&error, name) => Ok(None),
-            Err(error) => Err(error),
-        }
+        let read = text(&self.client, request).await;
+        let there = unless_absent::<api::Reservation, _>(read, name)?;
+        Ok(there.and_then(|text| Reservation::parse(&text).ok()))
     }
 
     /// Lists all reservations, or those in `namespace`, and gives each page of them to `each`. Those that cannot be read
@@ -106,7 +104,7 @@ impl Context {
         let patch = Patch::<()>::Json(patch);
         let request = in_namespace(&reservation.namespace);
         let request = request.patch(&reservation.name, &PatchParams::default(), &patch);
-        let text = self.ask(request).await?;
+        let text = text(&self.client, request).await?;
         Ok(Reservation::parse(&text).ok())
     }
 
@@ -120,15 +118,7 @@ impl Context {
             ..DeleteParams::default()
         };
         let request = in_namespace(&reservation.namespace).delete(&reservation.name, &params);
-        self.ask(request).await.map(|_| ())
-    }
-
-    async fn ask(
-        &self,
-        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-    ) -> Result<String, CallError> {
-        let request = request.map_err(kube::Error::BuildRequest)?;
-        text(&self.client, request).await
+        text(&self.client, request).await.map(|_| ())
     }
 }
 

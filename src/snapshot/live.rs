@@ -8,14 +8,14 @@ use std::{collections::BTreeSet, time::Duration};
 use ipgc_core::patch::Answer;
 use kube::{
     Client, Resource as _,
-    api::{DynamicObject, ListParams, ObjectList},
+    api::{DynamicObject, ListParams, ObjectList, Request},
 };
 use serde_json::value::RawValue;
 
 use super::{Kind, Snapshot, Source, gather::Gather, neighbours, server};
 use crate::{
     access::{Right, Scope},
-    calls::{CallError, PAGE, list, next_page},
+    calls::{CallError, PAGE, next_page, text},
     collect::pool_api::{first_page, next_size},
 };
 
@@ -146,14 +146,14 @@ impl Reader<'_> {
             }
             _ => None,
         };
-        let path = DynamicObject::url_path(&kind.resource(), namespace);
+        let list = Request::new(DynamicObject::url_path(&kind.resource(), namespace));
         let mut next = Some(match kind {
             Kind::IpPool => first_page(),
             Kind::Reservation => ListParams::default().limit(MANY),
             _ => ListParams::default().limit(PAGE),
         });
         while let Some(params) = next {
-            let answer = match list(self.client, &path, &params).await {
+            let answer = match text(self.client, list.list(&params)).await {
                 Ok(answer) => answer,
                 Err(error) => return self.refused(kind, namespace, error),
             };

@@ -13,20 +13,21 @@ use std::{
 
 use http_body_util::BodyExt;
 use ipgc_core::time::Moment;
-use kube::{
-    Client,
-    client::{Body, ClientBuilder},
-};
-use tokio::time::sleep;
-use tower::{service_fn, timeout::TimeoutLayer};
+use kube::Client;
+use tokio::time::{sleep, timeout};
 
-use crate::{calls::is_watch, clock::Clock, history::History, lock::lock};
+use crate::{
+    calls::{is_watch, via},
+    clock::Clock,
+    history::History,
+    lock::lock,
+};
 
 /// Longest silence of a fresh watch: a minute from bookmark to bookmark, and half of one to spare.
 const FRESH: Duration = Duration::from_secs(90);
 /// Longest wait for the head of a watch's or a list's answer. kube has no deadline there, and a
 /// watch may then go on for minutes.
-pub const HEAD_DEADLINE: Duration = Duration::from_secs(30);
+const HEAD_DEADLINE: Duration = Duration::from_secs(30);
 
 /// After a gap, missed events come first. This is the time for them.
 const CATCH_UP: Duration = Duration::from_secs(2);
@@ -156,26 +157,24 @@ impl Freshness {
     /// are under a deadline. When a watch has begun, it is asked whether the data went back in time. A watch that ended at
     /// once does not begin again at once.
     pub fn listen(self: &Arc<Self>, client: Client, history: &Arc<History>) -> Client {
-        let namespace = client.default_namespace().to_owned();
         let (freshness, history) = (Arc::clone(self), Arc::clone(history));
         // When the last watch of each path began, and the task that asks whether the data went back.
         let begun = Arc::new(Mutex::new(HashMap::<String, (Moment, _)>::new()));
-        let send = service_fn(move |request: http::Request<Body>| {
-            let (client, freshness) = (client.clone(), Arc::clone(&freshness));
-            let (history, begun) = (Arc::clone(&history), Arc::clone(&begun));
-            let is_watch = is_watch(&request);
-            let is_heard = is_watch && request.uri().path().ends_with("/pods");
-            let asked = is_watch.then(|| history.ask_for_watch(&request));
-            let asked = asked.flatten();
-            let path = request.uri().path().to_owned();
-            async move {
+        via(client, move |client, request| {
+            let (freshness, history) = (Arc::clone(&freshness), Arc::clone(&history));
+            let begun = Arc::clone(&begun);
+            let head = async move {
+                let path = request.uri().path().to_owned();
+                let is_watch = is_watch(&request);
+                let asked = is_watch.then(|| history.ask_for_watch(&request));
                 let last = lock(&begun).get(&path).map(|(last, _)| *last);
                 if let Some(last) = last.filter(|_| is_watch) {
                     sleep(freshness.clock.until(last + PACE)).await;
                 }
+                let is_of_pods = is_watch && path.ends_with("/pods");
                 let response = client.send(request).await?;
                 let has_begun = response.status().is_success();
-                if let Some(asked) = asked.filter(|_| has_begun) {
+                if let Some(asked) = asked.flatten().filter(|_| has_begun) {
                     history.keep(&asked);
                     let history = Arc::downgrade(&history);
                     let look = History::look(history, client, path.clone(), asked);
@@ -187,7 +186,7 @@ impl Freshness {
                     }
                 }
                 // A watch that is taken up again is served from where it ended, at once.
-                let watch = (is_heard && has_begun).then(|| Watch::of(freshness));
+                let watch = (is_of_pods && has_begun).then(|| Watch::of(freshness));
                 Ok::<_, kube::Error>(response.map(|body| {
                     body.map_frame(move |frame| {
                         if let Some(watch) = watch.as_ref().filter(|_| frame.is_data()) {
@@ -196,11 +195,12 @@ impl Freshness {
                         frame
                     })
                 }))
+            };
+            async {
+                let answer = timeout(HEAD_DEADLINE, head).await;
+                Ok(answer.map_err(|_| "request timed out")??)
             }
-        });
-        ClientBuilder::new(send, namespace)
-            .with_layer(&TimeoutLayer::new(HEAD_DEADLINE))
-            .build()
+        })
     }
 }
 
