@@ -97,7 +97,7 @@ async fn a_pool_that_admission_refuses_backs_off_alone(
     is_told(told);
     assert_eq!(bench.counted("frees_refused"), 1);
     assert_eq!(bench.counted("retries_exhausted"), 0);
-    // Told again after an hour, and at once where the cause is another.
+    // Told again after 50 minutes, and at once where the cause is another.
     seconds(2_400).await;
     let told = |bench: &Bench| {
         let events = bench.events("IPPool");

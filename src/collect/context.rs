@@ -82,7 +82,8 @@ pub struct Context {
     pub node_news: Notify,
     /// Told when the Leases of nodes are of interest.
     pub interest: watch::Sender<Interest>,
-    /// The messages about pools that were told, by a hash of uid and key, and when: of two with one hash, the second is not told.
+    /// The messages about objects that were told, by a hash of uid and key, and when: of two with one hash, the second is
+    /// not told.
     pub told: Mutex<HashMap<u64, Moment>>,
     pub clock: Clock,
     /// Where the sweep shows that it gets on.
@@ -105,8 +106,6 @@ const REMEMBERED: usize = 100_000;
 /// After so long, what is still true is told again, if it is to be seen in the events: the API server
 /// keeps them for an hour.
 const TELL_AGAIN: Duration = Duration::from_mins(50);
-/// A refusal that lasts is an event on its object once in so long.
-const TELL_REFUSAL_AGAIN: Duration = Duration::from_hours(1);
 
 impl Context {
     /// A context of its own, as a command has it that writes what a person decided: there are no watches and no sweeps,
@@ -183,11 +182,6 @@ impl Context {
     /// Whether this is news, or was told so long ago that it is in no list of events any more.
     pub fn is_to_be_told(&self, pool_uid: &str, key: &str) -> bool {
         self.is_news_after(pool_uid, key, TELL_AGAIN)
-    }
-
-    /// Whether it is to be told that the server refuses to change this object, for this reason.
-    pub fn is_refusal_to_be_told(&self, uid: &str, reason: &str) -> bool {
-        self.is_news_after(uid, &format!("refused/{reason}"), TELL_REFUSAL_AGAIN)
     }
 
     fn is_news_after(&self, pool_uid: &str, key: &str, again: Duration) -> bool {

@@ -3,10 +3,10 @@
 //!
 //! A turn makes the requests, and answers for each case. When a case is due again, [`Planner`] decides.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{iter, sync::Arc, time::Duration};
 
 use ipgc_core::{
-    cases::{CaseKey, Next},
+    cases::Next,
     evidence::Ended,
     networks::{Request, Status},
     plan::{Effect, Input, Planner, Terms, TurnEnded},
@@ -17,9 +17,7 @@ use tracing::{debug, warn};
 use super::{context::Context, turn};
 use crate::backoff::Backoff;
 
-/// Upper limit of the cases that are remembered as given up.
-const REMEMBERED: usize = 10_000;
-/// Upper limit of the events that are taken in before something else is done.
+/// Upper limit of the news that are taken in before something else is done.
 const NEWS_AT_ONCE: usize = 1_000;
 
 impl Context {
@@ -28,8 +26,6 @@ impl Context {
         // A turn has three answers at the most.
         let (answers, mut answered) = mpsc::unbounded_channel();
         let mut planner = Planner::default();
-        // The cases of which it was told that the retries are used up.
-        let mut given_up = HashSet::new();
         loop {
             for batch in planner.begin(self.clock.now()) {
                 let (context, answers) = (Arc::clone(&self), answers.clone());
@@ -39,33 +35,27 @@ impl Context {
             self.tell_outlook(&planner);
             let next = planner.next();
             let next = next.map_or(Duration::MAX, |next| self.clock.until(next));
-            tokio::select! {
+            let first = tokio::select! {
                 biased;
                 () = self.stop.cancelled() => break,
-                Some(answer) = answered.recv() => {
-                    self.take_in(&mut planner, &mut given_up, answer);
-                    while let Ok(answer) = answered.try_recv() {
-                        self.take_in(&mut planner, &mut given_up, answer);
-                    }
-                }
-                Some(input) = inputs.recv() => {
-                    self.take_in(&mut planner, &mut given_up, input);
-                    for _ in 1..NEWS_AT_ONCE {
-                        let Ok(input) = inputs.try_recv() else { break };
-                        self.take_in(&mut planner, &mut given_up, input);
-                    }
-                }
-                () = sleep(next) => {}
+                Some(answer) = answered.recv() => Some(answer),
+                Some(input) = inputs.recv() => Some(input),
+                () = sleep(next) => None,
+            };
+            let more = || answered.try_recv().or_else(|_| inputs.try_recv()).ok();
+            let news = first.into_iter().chain(iter::from_fn(more));
+            for input in news.take(NEWS_AT_ONCE) {
+                self.take_in(&mut planner, input);
             }
         }
         // The turns in flight end, and what they did is told.
         drop(answers);
         while let Some(answer) = answered.recv().await {
-            self.take_in(&mut planner, &mut given_up, answer);
+            self.take_in(&mut planner, answer);
         }
     }
 
-    fn take_in(&self, planner: &mut Planner, given_up: &mut HashSet<CaseKey>, input: Input) {
+    fn take_in(&self, planner: &mut Planner, input: Input) {
         let config = &self.config;
         let backoff = Backoff::new(config.retry_from, config.retry_to);
         let terms = Terms {
@@ -92,45 +82,36 @@ impl Context {
                         }
                     }
                 }
-                Effect::TurnEnded(case) => self.report_case(&case, given_up),
+                Effect::TurnEnded(case) => self.report_case(&case),
             }
         }
     }
 
     /// Tells what became of a case after its turn.
-    fn report_case(&self, case: &TurnEnded, given_up: &mut HashSet<CaseKey>) {
+    fn report_case(&self, case: &TurnEnded) {
         let (pool, pod) = &case.key;
         let reason = case.failure.as_deref().unwrap_or_default();
         match case.next {
-            Next::Closed => {
-                given_up.remove(&case.key);
-            }
+            Next::Closed => {}
             Next::Waits(until) => {
                 let wait = self.clock.until(until);
                 debug!(%pod, %pool, ?wait, "not free to go yet");
             }
             Next::Retries(wait) => warn!(%pod, %pool, reason, ?wait, "will try again"),
-            Next::GivenUp => self.give_up(case, reason, given_up),
+            Next::GivenUp => self.give_up(case, reason),
         }
     }
 
-    /// Says it once: sweeps try again as long as the failure lasts, and fail again.
-    fn give_up(&self, case: &TurnEnded, reason: &str, given_up: &mut HashSet<CaseKey>) {
-        let pod = &case.key.1;
+    fn give_up(&self, case: &TurnEnded, reason: &str) {
+        let (pool, pod) = &case.key;
         warn!(%pod, reason, "retries are used up");
         self.counters.retries_exhausted.inc();
         // The next sweep, in its own time, finds again the rows that a sweep found.
         if case.ended.is_some() {
             self.sweep_wanted.notify_one();
         }
-        // Another copy tells it. Should this one lead one day, it is news then.
-        if !self.gate.leads() {
-            return;
-        }
-        if given_up.len() >= REMEMBERED {
-            given_up.clear();
-        }
-        if given_up.insert(case.key.clone()) {
+        // Sweeps try again as long as the failure lasts, and fail again.
+        if self.is_to_be_told(&pool.to_string(), &format!("given up/{pod}")) {
             let uid = case.ended.as_ref().map_or("", |ended| &ended.last.uid);
             self.events.collection_failed(pod, uid);
         }
@@ -160,12 +141,7 @@ impl Context {
 
     /// Tells how much work is open, and whether a case waits for nodes.
     fn tell_outlook(&self, planner: &Planner) {
-        let outlook = planner.outlook();
-        self.outlook.send_if_modified(|told| {
-            let is_news = *told != outlook;
-            *told = outlook;
-            is_news
-        });
+        self.outlook.send_replace(planner.outlook());
         let waits = planner.waits_for_nodes();
         self.interest.send_if_modified(|interest| {
             let is_news = waits && !interest.is_awaited;

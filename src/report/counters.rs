@@ -144,6 +144,7 @@ impl Counters {
 
     /// A patch of so many rows is sent.
     pub fn patch(&self, rows: usize) {
+        self.patches_sent.inc();
         #[expect(clippy::cast_precision_loss, reason = "no patch has 2^52 rows")]
         self.patch_rows.observe(rows as f64);
     }

@@ -189,7 +189,7 @@ async fn left(
     let right = right(verb, reservation);
     if context.gate.is_about_object(&right, error).await {
         let reason = error.to_string();
-        if context.is_refusal_to_be_told(&reservation.uid, &reason) {
+        if context.is_to_be_told(&reservation.uid, &format!("refused/{reason}")) {
             context.counters.frees_refused.inc();
             let (namespace, name) = (&reservation.namespace, &reservation.name);
             warn!(

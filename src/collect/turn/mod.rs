@@ -20,7 +20,6 @@ use std::{
 use ipgc_core::{
     batch::Batch,
     cases::Outcome,
-    names::KnownNetworks,
     patch::{Answer, FreePatch, MAX_ROWS},
     plan::Input,
     podref::PodRef,
@@ -29,6 +28,7 @@ use ipgc_core::{
     time::Moment,
     work::{Removed, Works},
 };
+use jiff::Timestamp;
 use tokio::{sync::mpsc, time::Instant};
 use tracing::{debug, warn};
 
@@ -67,9 +67,6 @@ pub async fn work(context: &Arc<Context>, batch: Batch, answers: &mpsc::Unbounde
     // A case that waits for a moment or a node does not miss it for the reservations of others.
     let without = turn.batch.take_without_reservations();
     tell(turn.finish(without, &all));
-    if let Some(pool) = turn.pool.as_mut().and_then(Arc::get_mut) {
-        pool.forget_rows();
-    }
     turn.free_reservations().await;
     let left = std::mem::take(&mut turn.batch.works);
     tell(turn.finish(left, &all));
@@ -90,10 +87,10 @@ struct Turn<'t> {
     refused: HashSet<Box<str>>,
     /// Rows found to be gone in this turn, with their owners.
     freed: Vec<(PodRef, Removed)>,
-    /// The pool as it was observed last, if it was there.
-    pool: Option<Arc<ObservedPool>>,
-    /// The known networks, which tell the network of a reservation without a row.
-    known: KnownNetworks,
+    /// The uid of the pool, if it was there.
+    uid: String,
+    /// When a person acknowledged the rows of the pool, as it was observed last.
+    acknowledged: Option<Timestamp>,
     /// The sandboxes of the rows that were observed, by owner and address.
     sandboxes: HashMap<(PodRef, IpAddr), Box<str>>,
     /// Whether the pool was observed, or is gone: nothing is known of its rows otherwise.
@@ -127,8 +124,8 @@ impl<'t> Turn<'t> {
             limit: MAX_ROWS,
             refused: HashSet::new(),
             freed: Vec::new(),
-            pool: None,
-            known: KnownNetworks::default(),
+            uid: String::new(),
+            acknowledged: None,
             sandboxes: HashMap::new(),
             is_observed: false,
             stands_by: false,
@@ -221,9 +218,7 @@ impl<'t> Turn<'t> {
                         _ => None,
                     }
                 });
-            self.context.counters.patches_sent.inc();
-            let counters = &self.context.counters;
-            counters.patch(patch.releases().len());
+            self.context.counters.patch(patch.releases().len());
             let begun = Instant::now();
             let answer = self.context.free(self.key, &patch).await;
             self.took(begun.elapsed(), answer.as_ref().err());
@@ -243,11 +238,8 @@ impl<'t> Turn<'t> {
     }
 
     /// Reads the pool; `None` when it is gone, and all rows with it.
-    async fn observe(&mut self) -> Result<Option<Arc<ObservedPool>>, Outcome> {
+    async fn observe(&mut self) -> Result<Option<ObservedPool>, Outcome> {
         self.is_observed = false;
-        if !self.batch.orphans().is_empty() {
-            self.known = self.context.evidence().known_networks();
-        }
         let observed = self.context.observe_with_permit(self.key, &self.podrefs);
         let Some((observed, took)) = self.context.stop.run_until_cancelled(observed).await else {
             return Err(Outcome::postponed(Duration::ZERO));
@@ -260,8 +252,8 @@ impl<'t> Turn<'t> {
                 let of = |row: &RowContent| (row.podref.clone(), row.address);
                 let sandboxes = rows.map(|row| (of(row), row.sandbox.clone()));
                 self.sandboxes = sandboxes.collect();
-                let observed = Arc::new(observed);
-                self.pool = Some(Arc::clone(&observed));
+                observed.uid().clone_into(&mut self.uid);
+                self.acknowledged = observed.acknowledged;
                 Ok(Some(observed))
             }
             Ok(None) => {
@@ -325,11 +317,6 @@ impl<'t> Turn<'t> {
             warn!(pool = %self.key, rows, reason, "the server refuses to free rows");
         }
         Outcome::not_before(self.context.gate.back_off(self.right()))
-    }
-
-    /// The uid of the pool, if it was there.
-    fn uid(&self) -> &str {
-        self.pool.as_ref().map_or("", |pool| pool.uid())
     }
 
     fn right(&self) -> Right {

@@ -59,7 +59,7 @@ impl Turn<'_> {
             of_pool.push((row.address, row.podref.clone()));
         }
         if !of_pool.is_empty() {
-            events.pool_collected(self.key, self.uid(), &of_pool);
+            events.pool_collected(self.key, &self.uid, &of_pool);
         }
     }
 
@@ -68,7 +68,7 @@ impl Turn<'_> {
     fn known_since(&self, podref: &PodRef, removed: &Removed) -> Option<Moment> {
         let seen = || {
             let evidence = self.context.evidence();
-            evidence.first_seen.first(self.uid(), &removed.key)
+            evidence.first_seen.first(&self.uid, &removed.key)
         };
         let last = self.batch.ends(podref).last();
         last.map(|ended| ended.at).or_else(seen)
@@ -83,12 +83,14 @@ impl Turn<'_> {
         })
     }
 
-    /// The server refuses to change the pool: an event, once for each cause and hour. Whether it is told now.
+    /// The server refuses to change the pool: an event for each cause, again while it lasts. Whether it is told now.
     pub(super) fn report_refused(&self, reason: &str) -> bool {
-        let news = self.context.is_refusal_to_be_told(self.uid(), reason);
+        let news = self
+            .context
+            .is_to_be_told(&self.uid, &format!("refused/{reason}"));
         if news {
             let events = &self.context.events;
-            events.pool_refused(self.key, self.uid(), reason);
+            events.pool_refused(self.key, &self.uid, reason);
         }
         news
     }
@@ -103,7 +105,7 @@ impl Turn<'_> {
     ) {
         // Which nodes hold it may change all day.
         let news = format!("held/{key}/{podref}/{}", held.endless.is_some());
-        if self.context.is_to_be_told(self.uid(), &news) {
+        if self.context.is_to_be_told(&self.uid, &news) {
             self.context.counters.rows_held.inc();
             let held_by = names(nodes);
             let key = excerpt(key);
@@ -115,7 +117,7 @@ impl Turn<'_> {
             };
             warn!(pool = %self.key, key, %podref, grade, nodes = held_by, "{until}");
             let events = &self.context.events;
-            events.held_unfenced(self.key, self.uid(), podref, nodes, held.endless.is_some());
+            events.held_unfenced(self.key, &self.uid, podref, nodes, held.endless.is_some());
         }
     }
 
@@ -125,7 +127,7 @@ impl Turn<'_> {
             let row = release.content();
             // Another row may have the same key by now.
             let news = format!("dry/{}/{}", release.row().key(), row.sandbox);
-            if self.context.is_news(self.uid(), &news) {
+            if self.context.is_news(&self.uid, &news) {
                 self.context.counters.rows_would_free.inc();
                 info!(
                     pool = %self.key,

@@ -32,6 +32,9 @@ use crate::{
 /// A look at all pools that takes longer is not waited for by the next one.
 const LONGEST_LOOK: Duration = Duration::from_mins(1);
 
+/// The network and the address that the name of a reservation tells.
+type Place = (Option<Box<str>>, IpAddr);
+
 impl Turn<'_> {
     /// Frees the reservations of rows that this turn or an earlier try removed, and those that had no row. The latter are
     /// judged here first.
@@ -82,7 +85,7 @@ impl Turn<'_> {
             for wanted in wanted.iter().filter(|it| it.fact != Fact::Taken) {
                 let (address, podref) = (wanted.row.address, &wanted.row.podref);
                 let news = format!("reserved/{address}/{podref}");
-                if self.context.is_news(self.uid(), &news) {
+                if self.context.is_news(&self.uid, &news) {
                     self.context.counters.reservations_would_free.inc();
                     info!(pool = %self.key, %address, %podref, "would free reservation");
                 }
@@ -148,6 +151,7 @@ impl Turn<'_> {
         }
         let names = orphans.iter().map(|(_, name)| name.clone()).collect();
         let namespace = &self.key.namespace;
+        let networks = self.context.evidence().known_networks();
         let known = orphans.iter().map(|(podref, _)| {
             let ends = self.batch.ends(podref);
             let mut known = self.context.known(podref, ends, RowCount::default());
@@ -159,7 +163,7 @@ impl Turn<'_> {
         });
         // The rows that they would belong to.
         let rows = orphans.iter().filter_map(|(podref, name)| {
-            let (_, address) = self.place_of(name)?;
+            let (_, address) = split(name, &networks).one()?;
             Some(RowContent {
                 address,
                 sandbox: Box::default(),
@@ -178,20 +182,22 @@ impl Turn<'_> {
         let found =
             found.map_err(|error| self.failure(Access::Read, "read reservations", &error))?;
         for (podref, name) in orphans {
-            let Some(found) = found.get(&name) else {
+            let place = split(&name, &networks).one();
+            let Some((found, (network, address))) = found.get(&name).zip(place) else {
                 continue;
             };
-            let place = self.place_of(&name);
+            let place = (network.map(Into::into), address);
             let is_claimed = claimed.iter().any(|it| {
-                let is_of = |(network, address)| {
-                    it.row.address == address && it.networks.contains(&network)
-                };
-                place.clone().is_some_and(is_of) && it.row.podref == podref
+                let row = &it.row;
+                row.podref == podref && row.address == address && it.networks.contains(&place.0)
             });
-            if !is_claimed {
-                marked.extend(place.filter(|_| found.is_claimed()));
-                wanted.extend(self.orphan(&podref, found, &claims));
+            if is_claimed {
+                continue;
             }
+            if found.is_claimed() {
+                marked.insert(place.clone());
+            }
+            wanted.extend(self.orphan(&podref, found, place, &claims));
         }
         if !wanted.is_empty() {
             self.retain_free(&mut wanted, &marked).await;
@@ -202,11 +208,7 @@ impl Turn<'_> {
     /// Only the sweep saw that no row of the network has the address, and that may be long ago. So the pools are read
     /// again, and a reservation whose address has a row by now is kept. So is that of a pod that lives and reports the
     /// address, unless a row of the pod tells why; and one that a person exempted in any pool, unless it is `marked`.
-    async fn retain_free(
-        &mut self,
-        wanted: &mut Vec<Wanted>,
-        marked: &HashSet<(Option<Box<str>>, IpAddr)>,
-    ) {
+    async fn retain_free(&mut self, wanted: &mut Vec<Wanted>, marked: &HashSet<Place>) {
         let namespace = Some(self.key.namespace.as_str());
         let addresses = wanted.iter().map(|wanted| wanted.row.address).collect();
         let living = wanted.iter().filter(|wanted| wanted.fact.is_of_living());
@@ -267,13 +269,14 @@ impl Turn<'_> {
         }
     }
 
+    /// A reservation without a row, which is at this place, if it may go now.
     fn orphan(
         &mut self,
         podref: &PodRef,
         found: &Reservation,
+        (network, address): Place,
         claims: &KnownResourceClaims,
     ) -> Option<Wanted> {
-        let (network, address) = self.place_of(&found.name)?;
         // The owner may have changed. If a row came meanwhile, the reservation goes with that row.
         let has_row = self.sandboxes.contains_key(&(podref.clone(), address));
         if found.owner() != podref.as_str() || (has_row && !found.is_claimed()) {
@@ -316,7 +319,7 @@ impl Turn<'_> {
             Verdict::Held(reason) => {
                 debug!(pool = %self.key, reservation = found.name, %reason, "held");
                 let context = &self.context;
-                context.report_in_use(self.key, self.uid(), &row, &reason);
+                context.report_in_use(self.key, &self.uid, &row, &reason);
                 return None;
             }
             Verdict::Unknown(reason) => {
@@ -332,11 +335,9 @@ impl Turn<'_> {
             self.too_late(podref);
             return None;
         }
-        let acknowledged = self.pool.as_ref().and_then(|it| it.acknowledged);
-        let since = sighting.first;
+        let (since, at) = (sighting.first, (now, wall()));
         let evidence = self.context.evidence();
-        let at = (now, wall());
-        let stopped = evidence.check_breaker(since, acknowledged, &stale.clearance, at);
+        let stopped = evidence.check_breaker(since, self.acknowledged, &stale.clearance, at);
         drop(evidence);
         if let Err(open) = stopped
             && !is_given_back
@@ -356,11 +357,5 @@ impl Turn<'_> {
                 Fact::of(stale.cause, uid)
             },
         })
-    }
-
-    /// The network and the address that the name of a reservation tells.
-    pub(super) fn place_of(&self, name: &str) -> Option<(Option<Box<str>>, IpAddr)> {
-        let (network, address) = split(name, &self.known).one()?;
-        Some((network.map(Into::into), address))
     }
 }

@@ -100,9 +100,9 @@ impl Turn<'_> {
         let (address, podref) = (content.address, &content.podref);
         debug!(pool = %self.key, %address, %podref, %reason, "held");
         let now = self.context.clock.now();
-        self.context.see_held(self.uid(), row, content, now);
+        self.context.see_held(&self.uid, row, content, now);
         self.context
-            .report_in_use(self.key, self.uid(), content, reason);
+            .report_in_use(self.key, &self.uid, content, reason);
     }
 
     /// That a node is at work, gone or fenced counts only if it is so now, whatever its watch did not tell. The rows are in
@@ -194,11 +194,10 @@ impl Turn<'_> {
             match answer {
                 Ok(release) => {
                     let clearance = &release.stale().clearance;
-                    let evidence = self.context.evidence();
-                    let seen = evidence.first_seen.get(observed.uid(), row);
-                    let since = seen.map_or(now, |seen| seen.first);
+                    let since = sighting.map_or(now, |seen| seen.first);
                     let acknowledged = observed.acknowledged;
                     let at = (now, wall());
+                    let evidence = self.context.evidence();
                     let checked = evidence.check_breaker(since, acknowledged, clearance, at);
                     drop(evidence);
                     match checked {
@@ -260,7 +259,7 @@ impl Turn<'_> {
         let again = match open {
             Open::NotAssessed => now + LOOK_AGAIN,
             Open::Until(moment) => {
-                if self.context.is_news(self.uid(), &format!("breaker/{key}")) {
+                if self.context.is_news(&self.uid, &format!("breaker/{key}")) {
                     self.context.counters.frees_stopped.inc();
                 }
                 moment.min(now + LOOK_FOR_ACK)
