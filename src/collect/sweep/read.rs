@@ -4,7 +4,6 @@
 //! later has none. Most rows need no verdict: a live pod reports them.
 
 mod again;
-mod usage;
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -13,9 +12,9 @@ use std::{
 };
 
 use ipgc_core::{
-    address::Range,
+    address::{Range, pool_name},
     cases::CaseKey,
-    definitions::{Networks, Scope, may_be_reserved},
+    definitions::{Definitions, Networks, Scope, may_be_reserved},
     id::is_uid,
     ipam::{Span, handed_out, hands_out},
     judge::{Held, Stale, Unknown, Verdict, Word, in_use},
@@ -30,7 +29,6 @@ use ipgc_core::{
 };
 use tracing::warn;
 
-use self::usage::spans;
 use crate::{
     calls::CallError,
     collect::{context::Context, pool_api::first_page},
@@ -374,6 +372,30 @@ impl<'l> SweepRead<'l> {
         Overlaps::of(places.map(|place| (&place.tally.key, place.range, &place.networks)))
     }
 
+    /// Counts the addresses that live pods use.
+    pub fn usage(&mut self) {
+        let context = self.context;
+        let unranged = self.places.iter().filter(|place| place.range.is_none());
+        self.report.pools_without_range = unranged.count();
+        let mut swept = HashMap::<_, Vec<Range>>::new();
+        for place in &self.places {
+            for network in &place.networks {
+                let ranges = swept.entry(network.as_deref()).or_default();
+                ranges.extend(place.range);
+            }
+        }
+        let is_swept = |network: Option<&str>, address: IpAddr| {
+            let mut ranges = swept.get(&network).into_iter().flatten();
+            self.namespace.is_none() || ranges.any(|range| range.contains(address))
+        };
+        let evidence = &mut *context.evidence();
+        let usage = evidence.pods.usage(&evidence.definitions, is_swept);
+        // Two pods report one address whatever the pools say. But a pool that cannot be read may have the row that
+        // seems to be missing: then their count is not known.
+        self.report.duplicates = usage.duplicates;
+        self.report.unallocated = (self.report.blind() == 0).then_some(usage.unallocated);
+    }
+
     /// The findings, and the numbers.
     pub fn end(mut self) -> (BTreeMap<CaseKey, Work>, SweepReport) {
         let awaited = std::mem::take(&mut self.awaited);
@@ -391,4 +413,20 @@ impl<'l> SweepRead<'l> {
         }
         (self.found, self.report)
     }
+}
+
+/// What definitions hand out, by the name of the pool: of a range only that can be given out which some definition neither
+/// leaves out nor excludes.
+fn spans(definitions: &Definitions) -> HashMap<String, Vec<Span>> {
+    let mut spans = HashMap::<_, Vec<_>>::new();
+    let sections = definitions.values().flatten().flatten();
+    // A slice of a node is given out as a whole.
+    for section in sections.filter(|section| section.slices.is_none()) {
+        let network = section.network_name.as_deref();
+        for span in &section.spans {
+            let name = pool_name(network, None, span.range);
+            spans.entry(name).or_default().push(span.clone());
+        }
+    }
+    spans
 }
