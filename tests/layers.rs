@@ -27,7 +27,7 @@ const PROGRAM: &[&[&str]] = &[
 
 /// The modules of `src/collect/`, from the lowest layer to the highest.
 const COLLECT: &[&[&str]] = &[
-    &["gate", "groups", "names"],
+    &["gate", "groups"],
     &["released", "roll"],
     &["context"],
     &["pool_api", "prover", "reservation_api"],

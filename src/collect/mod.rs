@@ -12,7 +12,7 @@
 //! | [`planner`] | gives news and answers to core's planner, begins turns, tells what becomes of cases |
 //! | [`turn`] | the work on one batch of a pool: observe, prove, judge, patch |
 //! | [`groups`] | puts requests of several turns together |
-//! | [`prover`], [`roll`], [`names`] | requests that prove whether pods exist: GETs, a LIST, a table of names |
+//! | [`prover`], [`roll`] | requests that prove whether pods exist: GETs, a LIST of names |
 //! | [`pool_api`], [`reservation_api`] | requests on IPPools and reservations |
 //! | [`release`], [`released`] | deletes the reservations of rows that are gone; the results |
 //! | [`sweep`], [`rows_again`] | reads all pools; reads all rows of some addresses again |
@@ -24,7 +24,6 @@ pub mod context;
 pub mod gate;
 pub mod groups;
 pub mod intake;
-pub mod names;
 pub mod nodes;
 pub mod planner;
 pub mod pool_api;

@@ -20,7 +20,7 @@ use tracing::warn;
 
 use super::{
     context::Context,
-    names::{Table, table_of},
+    roll::{Table, table_of},
 };
 use crate::{
     api::{IpPool, NodeSlicePool},
@@ -126,9 +126,7 @@ impl Context {
         let mut names = Vec::new();
         let first = ListParams::default().limit(PAGE_OF_NAMES);
         let add = |page: Table, _| {
-            for name in page.names()? {
-                names.push(name?.to_owned());
-            }
+            names.extend(page.names()?.into_iter().map(str::to_owned));
             Ok(true)
         };
         self.history
