@@ -105,13 +105,9 @@ impl Context {
             self.wake(&mut last).await;
             let now = self.clock.now();
             self.forget_nodes(now);
-            let next = match (read_every, read_at) {
-                (Some(every), Some(read)) => self.clock.until(read + every),
-                (Some(_), None) => Duration::ZERO,
-                (None, _) => Duration::from_hours(1),
-            };
-            let again = list_again.map(|moment| self.clock.until(moment));
-            let next = again.map_or(next, |again| again.min(next));
+            let read_next = read_every.zip(read_at).map(|(every, read)| read + every);
+            let next = read_next.into_iter().chain(list_again).min();
+            let next = next.map_or(Duration::from_hours(1), |next| self.clock.until(next));
             tokio::select! {
                 biased;
                 () = sleep(next) => {}

@@ -33,8 +33,6 @@ pub struct SweepReport {
     pub suspect: usize,
     /// Where those are: pool, its uid, how many.
     pub suspect_pools: Vec<(PoolKey, String, usize)>,
-    /// Reservations in all.
-    pub reservations: usize,
     /// Reservations without a row whose pod does not need them, as far as the watch tells; `None` where reservations
     /// could not be listed.
     pub orphans: Option<usize>,

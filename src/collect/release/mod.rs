@@ -71,12 +71,8 @@ impl Context {
             .releases
             .ask(&self.tasks, &pool.namespace, request, serve);
         released.await.unwrap_or_else(|| {
-            let left = if self.stop.is_cancelled() {
-                Left::Postponed(Duration::ZERO)
-            } else {
-                let reason = "whoever releases reservations ended early";
-                Left::Failed(reason.to_owned(), Duration::ZERO)
-            };
+            let reason = "whoever releases reservations ended early".to_owned();
+            let left = Left::Failed(reason, Duration::ZERO);
             let podrefs = podrefs.into_iter();
             Released {
                 left: podrefs.map(|podref| (podref, left.clone())).collect(),

@@ -115,7 +115,6 @@ impl<'l> SweepRead<'l> {
         };
         let take = |page: Vec<Reservation>| {
             context.pulse.beat();
-            self.report.reservations += page.len();
             {
                 let pods = &mut context.evidence().pods;
                 for reservation in &page {
