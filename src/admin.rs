@@ -1,7 +1,7 @@
 //! The admin server: `/livez`, `/readyz` and `/metrics` over HTTP, for kubelets and Prometheus.
 //!
 //! The server answers GET and HEAD, one request to a connection, and reads nothing but the head of it. Everyone in
-//! the cluster may reach it, so connections are bounded in number and in time. It reads [`Vitals`], and
+//! the cluster may reach it, so connections are bounded in number and in time. It reads the [`Context`], and
 //! changes nothing.
 
 use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
@@ -21,7 +21,7 @@ use tokio::{
 use tokio_util::{bytes::Bytes, task::AbortOnDropHandle};
 use tracing::{debug, warn};
 
-use crate::{metrics, vitals::Vitals};
+use crate::{collect::context::Context, metrics};
 
 /// Connections at a time. Two probes and a few scrapers need a handful; each takes some 20 kB.
 const CONNECTIONS: usize = 32;
@@ -48,7 +48,7 @@ impl Admin {
     ///
     /// # Errors
     /// When the address cannot be had.
-    pub async fn start(address: SocketAddr, vitals: Arc<Vitals>) -> io::Result<Self> {
+    pub async fn start(address: SocketAddr, vitals: Arc<Context>) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         let task = tokio::spawn(serve(listener, vitals));
@@ -64,7 +64,7 @@ impl Admin {
     }
 }
 
-async fn serve(listener: TcpListener, vitals: Arc<Vitals>) {
+async fn serve(listener: TcpListener, vitals: Arc<Context>) {
     let connections = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         // Connections that are not accepted yet wait in the system's queue. The listener is never closed.
@@ -92,7 +92,7 @@ async fn serve(listener: TcpListener, vitals: Arc<Vitals>) {
     }
 }
 
-async fn answer(stream: TcpStream, vitals: &Arc<Vitals>) -> hyper::Result<()> {
+async fn answer(stream: TcpStream, vitals: &Arc<Context>) -> hyper::Result<()> {
     let service = service_fn(|request: Request<_>| {
         let response = page(vitals, request.method(), request.uri().path());
         std::future::ready(Ok::<_, Infallible>(response))
@@ -107,7 +107,7 @@ async fn answer(stream: TcpStream, vitals: &Arc<Vitals>) -> hyper::Result<()> {
         .await
 }
 
-fn page(vitals: &Arc<Vitals>, method: &Method, path: &str) -> Response<Full<Bytes>> {
+fn page(vitals: &Arc<Context>, method: &Method, path: &str) -> Response<Full<Bytes>> {
     let is_known = ["/livez", "/readyz", "/metrics"].contains(&path);
     if is_known && ![Method::GET, Method::HEAD].contains(method) {
         let text = "only GET and HEAD\n".to_owned();

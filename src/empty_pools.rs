@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use crate::{
-    api::IpPool, audit::unreferenced, calls::call, collect::context::Context, leader::Leadership,
+    api::IpPool, audit::unreferenced, calls::call, collect::context::Context,
     snapshot::live::read_empty_pools,
 };
 
@@ -28,10 +28,10 @@ const A_DAY: Duration = Duration::from_hours(24);
 
 /// Looks each hour, for ever. A pool whose look or deletion failed is looked at again. A copy that does not lead deletes
 /// nothing.
-pub async fn delete_empty_pools(context: Arc<Context>, leadership: Leadership) {
+pub async fn delete_empty_pools(context: Arc<Context>) {
     let mut seen = HashMap::new();
     loop {
-        leadership.held().await;
+        context.leadership.held().await;
         if let Some(empty) = look(&context).await {
             let over = over_a_day(&mut seen, empty, context.clock.now());
             for pool in over.into_iter().take(MOST) {

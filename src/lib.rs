@@ -28,7 +28,7 @@
 //! | [`access`], [`guard`] | the rights that are needed; clients that cannot write |
 //! | [`leader`] | which of several copies writes |
 //! | [`report`] | events and counters |
-//! | [`vitals`], [`metrics`], [`admin`] | a run as it is seen from outside; its metrics; probes and metrics over HTTP |
+//! | `pulse`, `vitals`, [`metrics`], [`admin`] | a run as it is seen from outside; its metrics; probes and metrics over HTTP |
 //! | [`snapshot`] | the present state of a cluster, gathered once from the API server or from files |
 //! | [`audit`] | judgement of a snapshot: reports and explanations |
 //! | [`byhand`] | frees a row or reservation that a person forced |
@@ -61,7 +61,7 @@ mod pulse;
 pub mod report;
 pub mod run;
 pub mod snapshot;
-pub mod vitals;
+mod vitals;
 pub mod watch;
 
 pub use ipgc_core as core;

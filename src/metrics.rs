@@ -1,6 +1,6 @@
 //! The metrics in OpenMetrics text (docs/operations.md names them all).
 //!
-//! No number lives here: counters are read from [`Counters`], gauges from [`Vitals`], what a sweep found
+//! No number lives here: counters are read from [`Counters`], gauges from the [`Context`], what a sweep found
 //! from its report, all when they are asked for. So a pool that is gone is gone from here, and nobody counts
 //! anything twice. Labels are words of ours and names of pools and nodes, never texts of errors or names of pods.
 //!
@@ -17,16 +17,15 @@ use prometheus_client::{
 };
 
 use crate::{
-    lock::lock,
+    collect::context::Context,
     report::{NODES_SHOWN, SweepReport},
-    vitals::Vitals,
 };
 
 /// Media type of the text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The present text of the metrics of a run.
-pub fn text(vitals: &Arc<Vitals>) -> String {
+pub fn text(vitals: &Arc<Context>) -> String {
     let mut registry = Registry::with_prefix("ipgc");
     registry.register_collector(Box::new(Exporter(Arc::clone(vitals))));
     let mut out = String::new();
@@ -36,7 +35,7 @@ pub fn text(vitals: &Arc<Vitals>) -> String {
 }
 
 #[derive(Debug)]
-struct Exporter(Arc<Vitals>);
+struct Exporter(Arc<Context>);
 
 impl Collector for Exporter {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
@@ -46,7 +45,7 @@ impl Collector for Exporter {
     }
 }
 
-fn counters(vitals: &Vitals, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+fn counters(vitals: &Context, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let counters = &vitals.counters;
     let mut family = |name, help, metric: &dyn EncodeMetric| {
         metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
@@ -83,12 +82,12 @@ fn counters(vitals: &Vitals, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result
     Ok(())
 }
 
-fn process(vitals: &Vitals, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+fn process(vitals: &Context, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let help = "Cases (an owner in a pool) in work or waiting";
     let open = vitals.outlook.borrow().open;
     gauge(encoder, "queue_depth", help, Some(open))?;
     let help = "Live pods that can have rows";
-    let pods = lock(&vitals.evidence).pods.count_live();
+    let pods = vitals.evidence().pods.count_live();
     gauge(encoder, "pods_indexed", help, Some(pods))?;
     let leads = usize::from(vitals.is_leader());
     gauge(encoder, "leader", "1 where this process leads", Some(leads))?;
@@ -107,7 +106,7 @@ fn process(vitals: &Vitals, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result 
 }
 
 /// The findings of the last sweep. A number that it does not know has no sample, which is not the same as zero.
-fn sweep(vitals: &Vitals, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+fn sweep(vitals: &Context, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let report = vitals.report();
     let report = report.as_deref();
     let open = report.map(|it| usize::from(it.breaker_open));

@@ -1,4 +1,4 @@
-//! A sign of life: when a loop last got on.
+//! How far a run has come, and a sign of life: when its loop last got on.
 //!
 //! The loop itself makes it, at each of its steps, so a loop that hangs makes none. An API server that does
 //! not answer keeps no loop from getting on: each request ends at its deadline.
@@ -12,6 +12,19 @@ use tokio::{
 
 /// A task that waits makes one so often.
 const BEAT: Duration = Duration::from_secs(30);
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The run was not started.
+    New,
+    /// The caches are not complete; nothing is freed.
+    Starting,
+    /// All caches are complete and the planner runs.
+    Ready,
+    /// The run has ended.
+    Done,
+}
 
 /// When a loop last got on.
 #[derive(Debug)]

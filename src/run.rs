@@ -4,13 +4,9 @@
 //! candidacy; on shutdown the planner first, then the turns in flight, then the Lease and the events. The caller sees each step as a
 //! [`Phase`] and gets the error of a run that failed.
 
-use std::{
-    collections::HashSet,
-    future::Future,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{collections::HashSet, future::Future, sync::Arc, time::Duration};
 
+use futures::{FutureExt, future::BoxFuture};
 use ipgc_core::{known::Evidence, node::Nodes, plan::Input, routes::KnownPools};
 use kube::Client;
 use tokio::{
@@ -35,11 +31,10 @@ use crate::{
     history::History,
     leader::{Elector, Leadership},
     report::{self, Counters, counted},
-    vitals::Vitals,
     watch::{Freshness, follow},
 };
 
-pub use crate::vitals::Phase;
+pub use crate::pulse::Phase;
 
 /// How long a shutdown waits for patches in flight: with the events below within the 10 s that an
 /// administrator was promised.
@@ -52,20 +47,17 @@ pub struct Collector {
     /// The client for requests, by which they are counted.
     pub requests: Client,
     /// The run as it is seen from outside, before it starts and from then on.
-    pub vitals: Arc<Vitals>,
+    pub vitals: Arc<Context>,
     watches: Client,
-    config: Config,
-    freshness: Arc<Freshness>,
-    history: Arc<History>,
     elector: Option<Elector>,
-    gate: Arc<Gate>,
+    inputs: mpsc::Receiver<Input>,
+    send_events: BoxFuture<'static, ()>,
 }
 
 /// A collector that runs. Dropping it does not stop it.
 pub struct Running {
     /// The run as it is seen from outside.
-    pub vitals: Arc<Vitals>,
-    stop: CancellationToken,
+    pub vitals: Arc<Context>,
     task: JoinHandle<Result<(), String>>,
 }
 
@@ -88,84 +80,64 @@ impl Collector {
                 (Some(elector), leadership)
             }
         };
-        // An access review is a POST, and the copy that writes has just led.
-        let gate = Arc::new(Gate::new(clock, leadership.clone(), requests.clone()));
+        // No decision is relied on for what a dry run promises.
+        let client = if config.dry_run {
+            read_only(requests.clone())
+        } else {
+            requests.clone()
+        };
+        // A copy tells what it freed even if it leads no more when the event is sent.
+        let (events, send_events) = report::channel(
+            client.clone(),
+            counters.clone(),
+            &config.instance,
+            leadership.clone(),
+            config.dry_run,
+        );
+        // Nor on any for that another copy leads.
+        let client = patient(asks_twice(while_leading(client, leadership.clone())));
+        // Its room is taken only by what is in it.
+        let (planner, inputs) = mpsc::channel(config.queue_capacity.max(1));
         let mut evidence = Evidence::new(config.breaker, Nodes::default());
         let namespace = config.pool_namespace.as_deref();
         evidence.pools = KnownPools::new(namespace, std::iter::empty(), Vec::new());
-        let evidence = Arc::new(Mutex::new(evidence));
-        let vitals = Vitals::new(clock, leadership, counters, evidence, Arc::clone(&gate));
+        let context = Context {
+            // An access review is a POST, and the copy that writes has just led.
+            gate: Gate::new(clock, leadership.clone(), requests.clone()),
+            freshness: freshness.clone(),
+            evidence: Arc::new(evidence.into()),
+            history: history.clone(),
+            planner,
+            clock,
+            leadership,
+            events,
+            counters,
+            ..Context::new(client, config)
+        };
         Self {
             requests,
             watches: freshness.listen(watches, &history),
-            config,
-            freshness,
-            history,
             elector,
-            gate,
-            vitals: Arc::new(vitals),
+            inputs,
+            send_events: send_events.boxed(),
+            vitals: Arc::new(context),
         }
     }
 
     /// Starts the run on the current tokio runtime.
     pub fn start(self) -> Running {
-        let stop = CancellationToken::new();
         let vitals = self.vitals.clone();
         vitals.phase.send_replace(Phase::Starting);
-        let task = tokio::spawn(self.run(stop.clone()));
-        Running { vitals, stop, task }
+        let task = tokio::spawn(self.run());
+        Running { vitals, task }
     }
 
-    #[expect(clippy::too_many_lines, reason = "one thing after the other")]
-    async fn run(self, stop: CancellationToken) -> Result<(), String> {
-        let _done = Done(self.vitals.clone());
-        let Self {
-            requests,
-            watches,
-            config,
-            freshness,
-            history,
-            elector,
-            gate,
-            vitals,
-        } = self;
-        let leadership = &vitals.leadership;
-        // No decision is relied on for what a dry run promises.
-        let requests = if config.dry_run {
-            read_only(requests)
-        } else {
-            requests
-        };
-        // A copy tells what it freed even if it leads no more when the event is sent.
-        let (events, send_events) = report::channel(
-            requests.clone(),
-            vitals.counters.clone(),
-            &config.instance,
-            leadership.clone(),
-            config.dry_run,
-        );
-        let events_sent = tokio::spawn(send_events);
-        // Nor on any for that another copy leads.
-        let requests = patient(asks_twice(while_leading(requests, leadership.clone())));
-        // Its room is taken only by what is in it.
-        let (planner, inputs) = mpsc::channel(config.queue_capacity.max(1));
-        let context = Arc::new(Context {
-            freshness,
-            evidence: vitals.evidence.clone(),
-            history: history.clone(),
-            planner,
-            clock: vitals.clock,
-            pulse: vitals.pulse.clone(),
-            closing: vitals.closing.clone(),
-            stop: stop.clone(),
-            outlook: vitals.outlook.clone(),
-            sweeps: vitals.sweeps.clone(),
-            gate,
-            events,
-            counters: vitals.counters.clone(),
-            ..Context::new(requests, config)
-        });
-        // The history outlives the run, and must not hold the sender of events for so long.
+    async fn run(self) -> Result<(), String> {
+        let context = self.vitals;
+        let _done = Done(context.clone());
+        let (watches, history, stop) = (self.watches, &context.history, &context.stop);
+        let events_sent = tokio::spawn(self.send_events);
+        // The context holds the history.
         let run = Arc::downgrade(&context);
         history.on_back(move |note| {
             let Some(context) = run.upgrade() else { return };
@@ -179,7 +151,7 @@ impl Collector {
 
         let mut background = JoinSet::new();
         let [pods_synced, nodes_synced, nads_synced] =
-            vitals.synced.each_ref().map(|(_, synced)| synced.clone());
+            context.synced.each_ref().map(|(_, synced)| synced.clone());
         let sink = PodSink(context.clone());
         let informer = follow(watches.clone(), sink, pods_synced, history.clone());
         background.spawn(named("the pod informer", informer));
@@ -190,19 +162,19 @@ impl Collector {
         let informer = follow(watches.clone(), sink, nodes_synced, history.clone());
         background.spawn(named("the node informer", informer));
         let sink = NadSink {
-            evidence: vitals.evidence.clone(),
+            evidence: context.evidence.clone(),
             listed: HashSet::new(),
         };
         let informer = follow(watches, sink, nads_synced, history.clone());
         background.spawn(named("the definition informer", informer));
         if context.config.collect_empty_pools {
-            let looking = delete_empty_pools(context.clone(), leadership.clone());
+            let looking = delete_empty_pools(context.clone());
             background.spawn(named("the look for empty pools", looking));
         }
         let keeping = context.clone().keep_nodes();
         background.spawn(named("the keeper of nodes", keeping));
         let caches = async {
-            for (_, synced) in &vitals.synced {
+            for (_, synced) in &context.synced {
                 // The sender is here, so this cannot fail.
                 let _ = synced.subscribe().wait_for(|synced| *synced).await;
             }
@@ -211,24 +183,24 @@ impl Collector {
             biased;
             () = stop.cancelled() => return Ok(()),
             ended = background.join_next() => return Err(unexpected(ended)),
-            () = vitals.pulse.through(caches) => {}
+            () = context.pulse.through(caches) => {}
         }
 
         let sweeping = context.clone().run_sweeps();
         background.spawn(named("the sweep", sweeping));
-        let watched = watch_leadership(leadership.clone(), context.clone());
+        let watched = watch_leadership(context.clone());
         background.spawn(named("the watch over leadership", watched));
         info!(workers = context.config.workers, "ready");
-        let tasks = context.tasks.clone();
         let mut planner = JoinSet::new();
-        planner.spawn(named("the planner", context.run_planner(inputs)));
+        let planning = context.clone().run_planner(self.inputs);
+        planner.spawn(named("the planner", planning));
         // Only now, so that the copy that leads can work at once.
         let election_over = CancellationToken::new();
         let mut election = JoinSet::new();
-        if let Some(elector) = elector {
+        if let Some(elector) = self.elector {
             election.spawn(named("the election", elector.run(election_over.clone())));
         }
-        vitals.phase.send_replace(Phase::Ready);
+        context.phase.send_replace(Phase::Ready);
 
         let result = tokio::select! {
             // First: a stop ends the planner too, and that is no failure.
@@ -241,8 +213,8 @@ impl Collector {
         stop.cancel();
         let drain = async {
             while planner.join_next().await.is_some() {}
-            tasks.close();
-            tasks.wait().await;
+            context.tasks.close();
+            context.tasks.wait().await;
         };
         let drained = timeout(DRAIN, drain).await;
         let drained =
@@ -252,7 +224,8 @@ impl Collector {
         // Only now: what was in flight was allowed by it.
         election_over.cancel();
         let given_back = async { while election.join_next().await.is_some() {} };
-        // All that could send events is gone by now, so the sender comes to its end.
+        // All that could send events is gone by now.
+        context.events.close();
         let (events_sent, ()) = tokio::join!(timeout(DRAIN_EVENTS, events_sent), given_back);
         if events_sent.is_err() {
             warn!("events were left unsent");
@@ -262,11 +235,12 @@ impl Collector {
 }
 
 /// Tells that a run is over, however it ended.
-struct Done(Arc<Vitals>);
+struct Done(Arc<Context>);
 
 impl Drop for Done {
     fn drop(&mut self) {
         self.0.phase.send_replace(Phase::Done);
+        self.0.events.close();
     }
 }
 
@@ -280,7 +254,7 @@ impl Running {
 
     /// Ends the run: nothing new is begun, patches in flight end.
     pub fn stop(&self) {
-        self.stop.cancel();
+        self.vitals.stop.cancel();
     }
 
     /// Waits for the end of the run.
@@ -293,7 +267,8 @@ impl Running {
 }
 
 /// A copy that begins to lead looks for work that the copy before it left undone; and a person may ask for a sweep.
-async fn watch_leadership(leadership: Leadership, context: Arc<Context>) {
+async fn watch_leadership(context: Arc<Context>) {
+    let leadership = &context.leadership;
     let takeovers = async {
         loop {
             leadership.held().await;

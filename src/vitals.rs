@@ -1,99 +1,15 @@
-//! A run as it is seen from outside: whether it lives, whether it is ready, and what it holds.
-//!
-//! Made before the run starts, so that the admin server can answer while the API server is still out of reach. Nothing is
+//! A run as it is seen from outside: whether it lives, whether it is ready, and what its last sweep found. Nothing is
 //! decided here.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use ipgc_core::{known::Evidence, plan::Outlook};
-use jiff::Timestamp;
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
-
-use crate::{
-    clock::{Clock, wall},
-    collect::gate::Gate,
-    leader::Leadership,
-    lock::Shared,
-    pulse::Pulse,
-    report::{Counters, SweepReport},
-};
+use crate::{collect::context::Context, pulse::Phase, report::SweepReport};
 
 /// A sweep that has not got on for so long hangs: its longest step is a request, which ends after 20 s, and waits
 /// beat twice a minute.
 const STUCK: Duration = Duration::from_mins(5);
 
-/// How far a run has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// The run was not started.
-    New,
-    /// The caches are not complete; nothing is freed.
-    Starting,
-    /// All caches are complete and the planner runs.
-    Ready,
-    /// The run has ended.
-    Done,
-}
-
-/// A run as it is seen from outside.
-pub struct Vitals {
-    /// When this process began.
-    pub(crate) started: Timestamp,
-    pub(crate) clock: Clock,
-    pub(crate) leadership: Leadership,
-    /// The counters of the run.
-    pub counters: Arc<Counters>,
-    /// The evidence, of which the number of pods is shown.
-    pub(crate) evidence: Shared<Evidence>,
-    /// What the API server does not let us do.
-    gate: Arc<Gate>,
-    /// How far the run has come.
-    pub phase: watch::Sender<Phase>,
-    /// The sign of life of the sweep.
-    pub(crate) pulse: Arc<Pulse>,
-    /// The findings of the last sweep.
-    pub sweeps: watch::Sender<Arc<SweepReport>>,
-    /// Each watch, by the resource, and whether it is at work: from its first list on, unless it cannot begin for minutes.
-    pub(crate) synced: [(&'static str, watch::Sender<bool>); 3],
-    /// No row is freed any more, and only marks are ended.
-    pub(crate) closing: CancellationToken,
-    /// How much work is open.
-    pub(crate) outlook: watch::Sender<Outlook>,
-}
-
-impl fmt::Debug for Vitals {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Vitals").finish_non_exhaustive()
-    }
-}
-
-impl Vitals {
-    /// Of a run that was not started yet.
-    pub(crate) fn new(
-        clock: Clock,
-        leadership: Leadership,
-        counters: Arc<Counters>,
-        evidence: Shared<Evidence>,
-        gate: Arc<Gate>,
-    ) -> Self {
-        let resources = ["pods", "nodes", "network-attachment-definitions"];
-        Self {
-            started: wall(),
-            clock,
-            leadership,
-            counters,
-            evidence,
-            gate,
-            phase: watch::Sender::new(Phase::New),
-            pulse: Arc::default(),
-            sweeps: watch::Sender::default(),
-            synced: resources.map(|resource| (resource, watch::Sender::new(false))),
-            closing: CancellationToken::new(),
-            outlook: watch::Sender::default(),
-        }
-    }
-
+impl Context {
     /// Whether this process leads.
     pub fn is_leader(&self) -> bool {
         self.leadership.is_held()
@@ -150,24 +66,16 @@ impl Vitals {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use ipgc_core::{breaker::Limits, node::Nodes};
     use tokio::time::sleep;
 
     use super::*;
+    use crate::{clock::wall, config::Config};
 
-    fn vitals() -> Vitals {
-        let clock = Clock::start();
-        let evidence = Evidence::new(Limits::default(), Nodes::default());
+    fn vitals() -> Context {
         // Nobody asks it.
         let server = kube::Config::new(http::Uri::from_static("http://localhost"));
         let client = kube::Client::try_from(server).unwrap();
-        let vitals = Vitals::new(
-            clock,
-            Leadership::always(clock),
-            Arc::default(),
-            Arc::new(evidence.into()),
-            Arc::new(Gate::new(clock, Leadership::always(clock), client)),
-        );
+        let vitals = Context::new(client, Config::default());
         vitals.phase.send_replace(Phase::Ready);
         vitals
     }

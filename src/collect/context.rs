@@ -1,7 +1,10 @@
-//! The client, evidence and settings that informers, turns, sweeps and releases share.
+//! A run: the client, evidence and settings that informers, turns, sweeps and releases share, and what is seen from outside.
+//!
+//! Made before the run starts, so that the admin server can answer while the API server is still out of reach.
 
 use std::{
     collections::HashMap,
+    fmt,
     hash::BuildHasher,
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
@@ -21,6 +24,7 @@ use ipgc_core::{
     time::Moment,
     work::Wanted,
 };
+use jiff::Timestamp;
 use kube::Client;
 use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -28,12 +32,12 @@ use tracing::warn;
 
 use super::{gate::Gate, groups::Groups, released::Released, roll};
 use crate::{
-    clock::Clock,
+    clock::{Clock, wall},
     config::Config,
     history::History,
     leader::Leadership,
     lock::{Shared, lock},
-    pulse::Pulse,
+    pulse::{Phase, Pulse},
     report::{self, Counters, Events, SweepReport},
     watch::Freshness,
 };
@@ -50,6 +54,13 @@ pub struct Interest {
 /// The client, evidence and settings of a run.
 pub struct Context {
     pub config: Config,
+    /// When this process began.
+    pub started: Timestamp,
+    /// How far the run has come.
+    pub phase: watch::Sender<Phase>,
+    /// Each watch, by the resource, and whether it is at work: from its first list on, unless it cannot begin for minutes.
+    pub synced: [(&'static str, watch::Sender<bool>); 3],
+    pub leadership: Leadership,
     /// Sends all requests but watches and access reviews.
     pub client: Client,
     /// Held while a single pool is read: bounds how many are in memory at a time.
@@ -92,10 +103,10 @@ pub struct Context {
     /// marked reservations are finished.
     pub closing: CancellationToken,
     /// Whether we may write, and the writes that the server refuses though we may send them.
-    pub gate: Arc<Gate>,
+    pub gate: Gate,
     /// Told how much work is open.
     pub outlook: watch::Sender<Outlook>,
-    /// Told what each sweep found.
+    /// The findings of the last sweep.
     pub sweeps: watch::Sender<Arc<SweepReport>>,
     pub events: Events,
     pub counters: Arc<Counters>,
@@ -107,6 +118,12 @@ const REMEMBERED: usize = 100_000;
 /// keeps them for an hour.
 const TELL_AGAIN: Duration = Duration::from_mins(50);
 
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").finish_non_exhaustive()
+    }
+}
+
 impl Context {
     /// A context of its own, as a command has it that writes what a person decided: there are no watches and no sweeps,
     /// nobody else leads, and no events are sent. A run shares some parts with others, and puts these in their place.
@@ -115,9 +132,15 @@ impl Context {
         let leadership = Leadership::always(clock);
         let gate = Gate::new(clock, leadership.clone(), client.clone());
         let counters = Arc::<Counters>::default();
-        let (events, _) = report::channel(client.clone(), counters.clone(), "", leadership, true);
+        let told_by = leadership.clone();
+        let (events, _) = report::channel(client.clone(), counters.clone(), "", told_by, true);
+        let resources = ["pods", "nodes", "network-attachment-definitions"];
         Self {
             client,
+            started: wall(),
+            phase: watch::Sender::new(Phase::New),
+            synced: resources.map(|resource| (resource, watch::Sender::new(false))),
+            leadership,
             reading_pool: Semaphore::new(config.workers.max(1)),
             rolls: Groups::default(),
             releases: Groups::default(),
@@ -137,7 +160,7 @@ impl Context {
             clock,
             pulse: Arc::default(),
             closing: CancellationToken::new(),
-            gate: Arc::new(gate),
+            gate,
             outlook: watch::Sender::default(),
             sweeps: watch::Sender::default(),
             events,

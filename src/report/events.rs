@@ -33,6 +33,7 @@ use k8s_openapi::{
 };
 use kube::{Api, Client, Resource, api::PostParams};
 use tokio::{sync::mpsc, time::Instant};
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::{counters::Counters, names};
@@ -77,10 +78,11 @@ pub struct Events {
     counters: Arc<Counters>,
     instance: Arc<str>,
     leadership: Leadership,
+    over: CancellationToken,
 }
 
-/// Events, and what sends them until all [`Events`] are dropped; `instance` names this process. Events about what this
-/// copy has not done itself are told only while it leads.
+/// Events, and what sends them until [`Events::close`]; `instance` names this process. Events about what this copy has not
+/// done itself are told only while it leads.
 pub fn channel(
     client: Client,
     counters: Arc<Counters>,
@@ -95,11 +97,18 @@ pub fn channel(
         counters: Arc::clone(&counters),
         instance: instance.into(),
         leadership,
+        over: CancellationToken::new(),
     };
-    (events, send(client, receiver, counters))
+    let sending = send(client, receiver, counters, events.over.clone());
+    (events, sending)
 }
 
 impl Events {
+    /// No more events come: what sends them ends after the last one.
+    pub fn close(&self) {
+        self.over.cancel();
+    }
+
     /// A row of this pod is gone: upstream's success event.
     pub fn address_collected(&self, pod: &PodRef, uid: &str, address: IpAddr, network: &str) {
         let note = format!("successful cleanup of IP address [{address}] from network {network}");
@@ -289,8 +298,17 @@ fn truncate(mut note: String) -> String {
     note
 }
 
-async fn send(client: Client, mut receiver: mpsc::Receiver<Event>, counters: Arc<Counters>) {
-    while let Some(event) = receiver.recv().await {
+async fn send(
+    client: Client,
+    mut receiver: mpsc::Receiver<Event>,
+    counters: Arc<Counters>,
+    over: CancellationToken,
+) {
+    loop {
+        let event = over.run_until_cancelled(receiver.recv()).await;
+        let Some(event) = event.unwrap_or_else(|| receiver.try_recv().ok()) else {
+            return;
+        };
         let namespace = event.metadata.namespace.clone().unwrap_or_default();
         let api: Api<Event> = Api::namespaced(client.clone(), &namespace);
         let Err(error) = call(api.create(&PostParams::default(), &event)).await else {
