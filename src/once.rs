@@ -9,7 +9,6 @@ use ipgc_core::{judge::Word, plan::Outlook};
 use tokio::time::timeout;
 
 use crate::{
-    config::Config,
     report::SweepReport,
     run::{Phase, Running},
 };
@@ -93,7 +92,7 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Lets the run of this `config` go on until all is freed that may go within `wait` after its first survey, then stops
+/// Lets the run go on until all is freed that may go within `wait` after its first survey, then stops
 /// it. Work that was begun in time is ended, which takes the budget of an ADD at the most. It ends sooner if `stop` does, and
 /// tells what was done until then.
 ///
@@ -101,18 +100,16 @@ impl fmt::Display for Summary {
 /// One line: nothing was done, or the run failed. The run is stopped in any case.
 pub async fn once(
     running: Running,
-    config: &Config,
     wait: Duration,
     stop: impl Future<Output = ()>,
 ) -> Result<Summary, String> {
     let mut survey = None;
-    let add_budget = config.policy.add_budget;
     let mut phase = running.vitals.phase.subscribe();
     let result = tokio::select! {
         () = stop => Ok(()),
         // The run tells why below.
         _ = phase.wait_for(|phase| *phase == Phase::Done) => Ok(()),
-        result = work(&running, wait, add_budget, &mut survey) => result,
+        result = work(&running, wait, &mut survey) => result,
     };
     let vitals = Arc::clone(&running.vitals);
     let outlook = *vitals.outlook.borrow();
@@ -122,7 +119,7 @@ pub async fn once(
     let counters = &vitals.counters;
     Ok(Summary {
         survey: survey.ok_or("it was ended before the survey was over")?,
-        dry_run: config.dry_run,
+        dry_run: vitals.config.dry_run,
         freed: counters.rows_freed.get() + counters.rows_would_free.get(),
         reservations: counters.reservations_freed.get() + counters.reservations_would_free.get(),
         // What was not looked at by then is not done either.
@@ -142,12 +139,11 @@ pub async fn once(
 async fn work(
     running: &Running,
     wait: Duration,
-    add_budget: Duration,
     survey: &mut Option<Arc<SweepReport>>,
 ) -> Result<(), String> {
     let vitals = &running.vitals;
     let mut outlook = vitals.outlook.subscribe();
-    let mut sweeps = running.vitals.sweeps.subscribe();
+    let mut sweeps = vitals.sweeps.subscribe();
     let surveyed = async {
         outlook.wait_for(|it| it.is_surveyed).await.ok()?;
         let first = sweeps.wait_for(|it| it.ended_at.is_some()).await.ok()?;
@@ -172,7 +168,8 @@ async fn work(
         // A mark that nobody ends keeps its address from everybody.
         vitals.closing.cancel();
         let is_ended = |it: &Outlook| !it.at_work && it.begun == 0;
-        let _ = timeout(BEGUN + add_budget, outlook.wait_for(is_ended)).await;
+        let longest = BEGUN + vitals.config.policy.add_budget;
+        let _ = timeout(longest, outlook.wait_for(is_ended)).await;
     }
     Ok(())
 }

@@ -8,13 +8,8 @@ use ipgc::once::{Summary, once};
 /// Its summary, and the seconds that it took.
 async fn run(server: &Server, config: Config, wait: Duration) -> (Result<Summary, String>, u64) {
     let begun = Instant::now();
-    let summary = once(
-        launch(server, config.clone()).release(),
-        &config,
-        wait,
-        pending(),
-    )
-    .await;
+    let running = launch(server, config).release();
+    let summary = once(running, wait, pending()).await;
     (summary, begun.elapsed().as_secs())
 }
 
@@ -177,13 +172,12 @@ async fn a_signal_ends_it() {
     let server = leaked();
     let running = launch(&server, Config::default());
     let stop = sleep(Duration::from_secs(30));
-    let config = Config::default();
-    let summary = once(running.release(), &config, Duration::from_hours(1), stop).await;
+    let summary = once(running.release(), Duration::from_hours(1), stop).await;
     assert_eq!(summary.unwrap().waiting, 1);
     assert_eq!(rows(&server, POOL), ["1", "2"]);
     // Before the survey there is nothing to sum up.
-    let running = launch(&server, config.clone());
-    let summary = once(running.release(), &config, Duration::ZERO, async {}).await;
+    let running = launch(&server, Config::default());
+    let summary = once(running.release(), Duration::ZERO, async {}).await;
     assert!(
         fails(&summary, "it was ended before the survey"),
         "{summary:?}"
@@ -204,9 +198,7 @@ async fn a_run_that_is_ended_in_its_first_turn_is_not_clear() {
         seconds(1).await;
     };
     let wait = Duration::from_hours(1);
-    let summary = once(running.release(), &seldom(), wait, stop)
-        .await
-        .unwrap();
+    let summary = once(running.release(), wait, stop).await.unwrap();
     assert_eq!(rows(&server, POOL), ["1", "2"]);
     assert!(!summary.is_clear(), "{summary}");
 }

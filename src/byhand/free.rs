@@ -122,9 +122,8 @@ impl Writer {
     /// Which are missing, or that nobody can ask.
     pub async fn check_rights(&self, dry_run: bool) -> Result<(), String> {
         let config = Config {
-            pool_namespace: self.scan.pool_namespace.clone(),
             dry_run,
-            ..Config::default()
+            ..self.context.config.clone()
         };
         let mut rights = config.rights();
         rights.retain(|right| right.group == IpPool::group(&()));

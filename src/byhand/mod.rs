@@ -48,6 +48,7 @@ impl Writer {
     /// Works through `client`, by this policy, on the pools of this namespace or of all.
     pub fn new(client: &Client, policy: Policy, pool_namespace: Option<String>) -> Self {
         let config = Config {
+            pool_namespace: pool_namespace.clone(),
             policy,
             // There is no sweep, after which a claim that was refused would be tried again.
             sweep_interval: Duration::ZERO,

@@ -157,13 +157,14 @@ async fn collect(
 ) -> Ended {
     let signal = signals::listen()?;
     let mut shutdown = pin!(async { info!("{}, shutting down", signal.await) });
-    let collector = Collector::new(requests, watches, config.clone());
+    let collector = Collector::new(requests, watches, config);
+    let vitals = Arc::clone(&collector.vitals);
     // Before anything is asked of the API server, which may be out of reach: a probe that is refused says
     // nothing. It answers until the run has ended.
     let _admin = match listen {
         None => None,
         Some(address) => {
-            let admin = Admin::start(address, collector.vitals.clone()).await;
+            let admin = Admin::start(address, Arc::clone(&vitals)).await;
             let admin =
                 admin.map_err(|error| format!("cannot listen on {address} (--listen): {error}"))?;
             info!(address = %admin.address(), "serving /livez, /readyz and /metrics");
@@ -172,7 +173,7 @@ async fn collect(
     };
     let unfit = tokio::select! {
         () = &mut shutdown => return Ok(ExitCode::from(u8::from(once.is_some()))),
-        unfit = unfit_in_time(&collector.requests, &config, once.is_some()) => unfit,
+        unfit = unfit_in_time(&collector.requests, &vitals.config, once.is_some()) => unfit,
     };
     let Ok(unfit) = unfit else {
         error!("the API server does not say which rights there are");
@@ -181,20 +182,20 @@ async fn collect(
     if let Some(reason) = unfit {
         return Err(reason);
     }
-    let (client, namespace) = (collector.requests.clone(), config.pool_namespace.clone());
-    let counters = Arc::clone(&collector.vitals.counters);
+    let client = collector.requests.clone();
     let neighbours = tokio::spawn(async move {
-        let mut notes = neighbours::pods(&client, namespace.as_deref()).await;
+        let namespace = vitals.config.pool_namespace.as_deref();
+        let mut notes = neighbours::pods(&client, namespace).await;
         notes.extend(server::notes(&client).await);
         for note in notes {
             warn!("{note}");
-            counters.start_warnings.inc();
+            vitals.counters.start_warnings.inc();
         }
     });
     let running = collector.start();
     let result = match once {
         None => until_stopped(running, shutdown).await.map(|()| None),
-        Some(wait) => once::once(running, &config, wait, shutdown).await.map(Some),
+        Some(wait) => once::once(running, wait, shutdown).await.map(Some),
     };
     neighbours.abort();
     match result {
@@ -217,9 +218,9 @@ async fn until_stopped(running: Running, shutdown: impl Future<Output = ()>) -> 
         _ = phase.wait_for(|phase| *phase == Phase::Done) => {}
     }
     running.stop();
-    let counters = running.vitals.counters.clone();
+    let vitals = Arc::clone(&running.vitals);
     let result = running.done().await;
-    for (name, value) in counters.snapshot() {
+    for (name, value) in vitals.counters.snapshot() {
         if value > 0 {
             info!(name, value, "counted");
         }
