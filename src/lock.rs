@@ -1,9 +1,6 @@
 //! Locks that are held for a moment and never across a wait.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// What several tasks read and write.
-pub type Shared<T> = Arc<Mutex<T>>;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Takes the lock. Nothing panics while one of ours is held; were it so, what it guards would still
 /// be whole.

@@ -103,9 +103,9 @@ impl Collector {
         evidence.pools = KnownPools::new(namespace, std::iter::empty(), Vec::new());
         let context = Context {
             // An access review is a POST, and the copy that writes has just led.
-            gate: Gate::new(clock, leadership.clone(), requests.clone()),
+            gate: Gate::new(clock, requests.clone()),
             freshness: freshness.clone(),
-            evidence: Arc::new(evidence.into()),
+            evidence: evidence.into(),
             history: history.clone(),
             planner,
             clock,
@@ -162,7 +162,7 @@ impl Collector {
         let informer = follow(watches.clone(), sink, nodes_synced, history.clone());
         background.spawn(named("the node informer", informer));
         let sink = NadSink {
-            evidence: context.evidence.clone(),
+            context: context.clone(),
             listed: HashSet::new(),
         };
         let informer = follow(watches, sink, nads_synced, history.clone());

@@ -10,11 +10,6 @@ use crate::{collect::context::Context, pulse::Phase, report::SweepReport};
 const STUCK: Duration = Duration::from_mins(5);
 
 impl Context {
-    /// Whether this process leads.
-    pub fn is_leader(&self) -> bool {
-        self.leadership.is_held()
-    }
-
     /// Whether the run gets on: false when its sweep has hung for five minutes. One that fails gets on, for a new
     /// process would fail too, and know less: what was seen ending is lost with this one. A copy that does not lead sweeps
     /// all the same.
@@ -65,7 +60,6 @@ impl Context {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use tokio::time::sleep;
 
     use super::*;
@@ -73,8 +67,7 @@ mod tests {
 
     fn vitals() -> Context {
         // Nobody asks it.
-        let server = kube::Config::new(http::Uri::from_static("http://localhost"));
-        let client = kube::Client::try_from(server).unwrap();
+        let client = testkit::Server::new().client();
         let vitals = Context::new(client, Config::default());
         vitals.phase.send_replace(Phase::Ready);
         vitals

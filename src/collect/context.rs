@@ -26,7 +26,10 @@ use ipgc_core::{
 };
 use jiff::Timestamp;
 use kube::Client;
-use tokio::sync::{Notify, Semaphore, mpsc, watch};
+use tokio::{
+    sync::{Notify, Semaphore, mpsc, watch},
+    time::timeout,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::warn;
 
@@ -36,7 +39,7 @@ use crate::{
     config::Config,
     history::History,
     leader::Leadership,
-    lock::{Shared, lock},
+    lock::lock,
     pulse::{Phase, Pulse},
     report::{self, Counters, Events, SweepReport},
     watch::Freshness,
@@ -76,7 +79,7 @@ pub struct Context {
     /// Cancelled at shutdown: no new work begins.
     pub stop: CancellationToken,
     /// The evidence: see [`Context::evidence`].
-    pub evidence: Shared<Evidence>,
+    pub evidence: Mutex<Evidence>,
     /// Whether the watch of pods is heard.
     pub freshness: Arc<Freshness>,
     /// Held while nodes are read, which are the same for many who need them at the same time.
@@ -102,7 +105,7 @@ pub struct Context {
     /// Cancelled when the time of `run --once` is over: no row is freed, no reservation is marked for a new case, and
     /// marked reservations are finished.
     pub closing: CancellationToken,
-    /// Whether we may write, and the writes that the server refuses though we may send them.
+    /// Whether we have the rights to write, and the writes that the server refuses though we may send them.
     pub gate: Gate,
     /// Told how much work is open.
     pub outlook: watch::Sender<Outlook>,
@@ -117,6 +120,9 @@ const REMEMBERED: usize = 100_000;
 /// After so long, what is still true is told again, if it is to be seen in the events: the API server
 /// keeps them for an hour.
 const TELL_AGAIN: Duration = Duration::from_mins(50);
+/// After so long, what waits for leadership is looked at again: another copy has done it by then, or
+/// nobody leads.
+const STAND_BY: Duration = Duration::from_mins(1);
 
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -130,10 +136,15 @@ impl Context {
     pub fn new(client: Client, config: Config) -> Self {
         let clock = Clock::start();
         let leadership = Leadership::always(clock);
-        let gate = Gate::new(clock, leadership.clone(), client.clone());
+        let gate = Gate::new(clock, client.clone());
         let counters = Arc::<Counters>::default();
-        let told_by = leadership.clone();
-        let (events, _) = report::channel(client.clone(), counters.clone(), "", told_by, true);
+        let (events, _) = report::channel(
+            client.clone(),
+            counters.clone(),
+            "",
+            leadership.clone(),
+            true,
+        );
         let resources = ["pods", "nodes", "network-attachment-definitions"];
         Self {
             client,
@@ -147,7 +158,7 @@ impl Context {
             claims: Mutex::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
-            evidence: Arc::new(Evidence::new(config.breaker, Nodes::default()).into()),
+            evidence: Evidence::new(config.breaker, Nodes::default()).into(),
             freshness: Arc::new(Freshness::always(clock)),
             reading_nodes: tokio::sync::Mutex::default(),
             reading_pools: tokio::sync::Mutex::default(),
@@ -167,6 +178,27 @@ impl Context {
             counters,
             config,
         }
+    }
+
+    /// Whether this copy is the one that writes.
+    pub fn is_leader(&self) -> bool {
+        self.leadership.is_held()
+    }
+
+    /// Whether a write may be sent.
+    pub fn may_write(&self) -> bool {
+        self.is_leader() && self.gate.wait().is_zero()
+    }
+
+    /// Waits while another copy leads, and for a minute at the most; false if there was nothing to wait
+    /// for. What was read before the wait is old after it.
+    pub async fn stood_by(&self) -> bool {
+        if self.is_leader() {
+            return false;
+        }
+        let held = timeout(STAND_BY, self.leadership.held());
+        self.stop.run_until_cancelled(held).await;
+        true
     }
 
     /// The evidence, locked: for a moment, and never across a wait.
@@ -209,7 +241,7 @@ impl Context {
 
     fn is_news_after(&self, pool_uid: &str, key: &str, again: Duration) -> bool {
         // Another copy tells it. Should this one lead one day, it is news then.
-        if !self.gate.leads() {
+        if !self.is_leader() {
             return false;
         }
         let now = self.clock.now();

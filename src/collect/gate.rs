@@ -1,35 +1,27 @@
-//! The gate in front of every write of the collector: shut while the server denies the rights, and while another copy
-//! leads.
+//! The gate in front of every write of the collector: shut while the server denies the rights.
 //!
 //! The server answers 403 for a missing right and for admission. Only an access review tells which: a missing right
 //! shuts the gate, and a refusal of one object makes that object alone back off.
 
-use std::{collections::BTreeSet, fmt::Display, sync::Mutex, time::Duration};
+use std::{collections::BTreeSet, sync::Mutex, time::Duration};
 
 use ipgc_core::{patch::Answer, refusal::BackOffs, time::Moment};
 use kube::Client;
-use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info};
 
 use crate::{
     access::{self, Right},
     calls::CallError,
     clock::Clock,
-    leader::Leadership,
     lock::lock,
 };
 
 /// How long the gate stays shut after a refusal. Rights are mended by people, slowly.
 const SHUT: Duration = Duration::from_secs(30);
-/// After so long, what waits for leadership is looked at again: another copy has done it by then, or
-/// nobody leads.
-const STAND_BY: Duration = Duration::from_mins(1);
 
 /// Open, or shut until a moment.
 pub struct Gate {
     clock: Clock,
-    leadership: Leadership,
     /// Asks for rights.
     client: Client,
     refusals: Mutex<Refusals>,
@@ -62,11 +54,10 @@ fn is_same(one: &Right, other: &Right) -> bool {
 }
 
 impl Gate {
-    /// A gate that is open as long as this copy leads. It asks for rights through `client`.
-    pub fn new(clock: Clock, leadership: Leadership, client: Client) -> Self {
+    /// An open gate. It asks for rights through `client`.
+    pub fn new(clock: Clock, client: Client) -> Self {
         Self {
             clock,
-            leadership,
             client,
             refusals: Mutex::default(),
         }
@@ -78,35 +69,17 @@ impl Gate {
         refusals.told.union(&refusals.lists).copied().collect()
     }
 
-    /// Whether this copy is the one that writes.
-    pub fn leads(&self) -> bool {
-        self.leadership.is_held()
-    }
-
-    /// Waits while another copy leads, and for a minute at the most; false if there was nothing to wait
-    /// for. What was read before the wait is old after it.
-    pub async fn stood_by(&self, stop: &CancellationToken) -> bool {
-        if self.leads() {
-            return false;
-        }
-        let held = timeout(STAND_BY, self.leadership.held());
-        stop.run_until_cancelled(held).await;
-        true
-    }
-
     /// How long to wait before the next write; zero when the gate is open, or due for a try.
     pub fn wait(&self) -> Duration {
         let shut = lock(&self.refusals).shut;
         shut.map_or(Duration::ZERO, |(until, _)| self.clock.until(until))
     }
 
-    /// Whether a write may be sent.
-    pub fn is_open(&self) -> bool {
-        self.leads() && self.wait().is_zero()
-    }
-
-    /// The server said that we may not do this.
-    pub fn refused(&self, by: Access, what: &'static str, reason: &impl Display) {
+    /// A request failed. If we may not send it, nothing more is written for a while.
+    pub fn failed(&self, by: Access, what: &'static str, reason: &CallError) {
+        if reason.answer() != Answer::Forbidden {
+            return;
+        }
         let until = self.clock.now() + SHUT;
         let refusals = &mut *lock(&self.refusals);
         // A refused write is not allowed again because something can be read.

@@ -2,18 +2,24 @@
 //!
 //! Each namespace has at most one task. The task ends when it has no jobs.
 
-use std::{collections::HashMap, future::Future, sync::Arc};
+use std::{
+    collections::HashMap,
+    future::Future,
+    sync::{Arc, Mutex},
+};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
-use crate::lock::{Shared, lock};
+use crate::lock::lock;
 
 /// A job, and where its answer is awaited.
 type Job<J, A> = (J, oneshot::Sender<A>);
 
+type Inboxes<J, A> = HashMap<String, mpsc::UnboundedSender<Job<J, A>>>;
+
 /// The inboxes of all namespaces.
-pub struct Groups<J, A>(Shared<HashMap<String, mpsc::UnboundedSender<Job<J, A>>>>);
+pub struct Groups<J, A>(Arc<Mutex<Inboxes<J, A>>>);
 
 impl<J, A> Default for Groups<J, A> {
     fn default() -> Self {

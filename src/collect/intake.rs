@@ -10,10 +10,7 @@ use ipgc_core::{
 use tracing::warn;
 
 use super::context::Context;
-use crate::{
-    lock::{Shared, lock},
-    watch::{LeanDefinition, LeanNode, LeanPod, Sink},
-};
+use crate::watch::{LeanDefinition, LeanNode, LeanPod, Sink};
 
 /// Pods: into the evidence, and their ends to the planner.
 pub struct PodSink(pub Arc<Context>);
@@ -168,7 +165,7 @@ impl Sink<LeanNode> for NodeSink {
 
 /// Definitions: into the evidence, so that a deleted pod costs no request for its networks.
 pub struct NadSink {
-    pub evidence: Shared<Evidence>,
+    pub context: Arc<Context>,
     /// The names in the list that is being read.
     pub listed: HashSet<String>,
 }
@@ -185,7 +182,7 @@ impl Sink<LeanDefinition> for NadSink {
         if let Err(reason) = &definition {
             warn!(definition = name, %reason, "definition cannot be read");
         }
-        let known = &mut lock(&self.evidence).definitions;
+        let known = &mut self.context.evidence().definitions;
         known.insert(name.as_str().into(), definition);
         self.listed.insert(name);
     }
@@ -194,12 +191,12 @@ impl Sink<LeanDefinition> for NadSink {
         let Some((name, _)) = object.into_definition() else {
             return;
         };
-        lock(&self.evidence).definitions.remove(name.as_str());
+        self.context.evidence().definitions.remove(name.as_str());
     }
 
     fn end_list(&mut self) {
         let listed = std::mem::take(&mut self.listed);
-        let known = &mut lock(&self.evidence).definitions;
+        let known = &mut self.context.evidence().definitions;
         known.retain(|name, _| listed.contains(&**name));
     }
 }

@@ -18,7 +18,7 @@
 //! | [`sweep`], [`rows_again`] | reads all pools; reads all rows of some addresses again |
 //! | [`nodes`] | keeps nodes and their Leases up to date |
 //! | [`context`] | the client, the evidence behind its lock, and the settings that all of these share |
-//! | [`gate`] | whether this copy may write, and the writes that the server refuses |
+//! | [`gate`] | whether there are the rights to write, and the writes that the server refuses |
 
 pub mod context;
 pub mod gate;

@@ -13,7 +13,6 @@ use std::{
 use futures::{StreamExt, TryStreamExt, stream};
 use ipgc_core::{
     node::NodeState,
-    patch::Answer,
     podref::PodRef,
     proof::{KnownResourceClaims, Presence, Proof, ResourceClaims, Ticket},
 };
@@ -139,9 +138,7 @@ impl Context {
     }
 
     fn unknown(&self, error: &CallError) -> Box<str> {
-        if error.answer() == Answer::Forbidden {
-            self.gate.refused(Access::Read, "read pods", error);
-        }
+        self.gate.failed(Access::Read, "read pods", error);
         error.to_string().into()
     }
 

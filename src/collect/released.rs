@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use ipgc_core::{patch::Answer, podref::PodRef, time::Moment};
+use ipgc_core::{podref::PodRef, time::Moment};
 
 use super::gate::{Access, Gate};
 use crate::calls::CallError;
@@ -31,12 +31,14 @@ pub enum Left {
 }
 
 impl Left {
-    /// A request failed. If we may not send it, nothing more is written for a while.
+    /// A request failed.
     pub fn after(gate: &Gate, access: Access, what: &'static str, error: &CallError) -> Self {
-        if error.answer() == Answer::Forbidden {
-            gate.refused(access, what, error);
-            return Self::Postponed(gate.wait());
+        gate.failed(access, what, error);
+        match gate.wait() {
+            Duration::ZERO => {
+                Self::Failed(error.to_string(), error.retry_after().unwrap_or_default())
+            }
+            wait => Self::Postponed(wait),
         }
-        Self::Failed(error.to_string(), error.retry_after().unwrap_or_default())
     }
 }

@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use ipgc_core::{breaker::Limits, ipam::InvalidConfig, node::Nodes};
+use ipgc_core::ipam::InvalidConfig;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::config::Config;
 
 const WHEREABOUTS: &str =
     r#"{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/24"}}"#;
@@ -16,15 +17,16 @@ fn definition(name: &str, spec: &Value) -> LeanDefinition {
 }
 
 fn sink() -> NadSink {
-    let evidence = Evidence::new(Limits::default(), Nodes::default());
+    // Nobody asks it.
+    let client = testkit::Server::new().client();
     NadSink {
-        evidence: Arc::new(evidence.into()),
+        context: Context::new(client, Config::default()).into(),
         listed: HashSet::new(),
     }
 }
 
-#[test]
-fn a_relist_drops_what_is_gone() {
+#[tokio::test]
+async fn a_relist_drops_what_is_gone() {
     let mut sink = sink();
     let whereabouts = json!({ "config": WHEREABOUTS });
     sink.begin_list();
@@ -37,17 +39,23 @@ fn a_relist_drops_what_is_gone() {
     sink.begin_list();
     sink.apply(definition("a", &whereabouts));
     sink.end_list();
-    let names: Vec<_> = lock(&sink.evidence).definitions.keys().cloned().collect();
+    let names: Vec<_> = sink
+        .context
+        .evidence()
+        .definitions
+        .keys()
+        .cloned()
+        .collect();
     assert_eq!(names, ["d/a".into()]);
 }
 
-#[test]
-fn unreadable_is_not_missing() {
+#[tokio::test]
+async fn unreadable_is_not_missing() {
     let mut sink = sink();
     sink.apply(definition("empty", &json!({})));
     sink.apply(definition("broken", &json!({ "config": "{" })));
     sink.apply(definition("shapeless", &json!({ "config": 7 })));
-    let evidence = lock(&sink.evidence);
+    let evidence = sink.context.evidence();
     let is_invalid = |name| matches!(evidence.definitions.get(name), Some(Err(_)));
     assert!(is_invalid("d/broken") && is_invalid("d/shapeless"));
     let empty = evidence.definitions.get("d/empty");

@@ -33,7 +33,6 @@ const PATIENCE: f64 = 1.25;
 impl Context {
     /// Removes those of all these requests, in rounds.
     pub(super) async fn release_all(&self, namespace: &str, requests: &[Request]) -> Vec<Released> {
-        let gate = &self.gate;
         let mut released: Vec<_> = requests.iter().map(|_| Released::default()).collect();
         let deletions = requests.iter().enumerate().flat_map(|(number, request)| {
             let (pool, wanted, since) = request;
@@ -49,7 +48,7 @@ impl Context {
         let mut found = Vec::new().into_iter();
         let mut late = Vec::new();
         let mut patient = false;
-        let is_over = || self.stop.is_cancelled() || !gate.is_open();
+        let is_over = || self.stop.is_cancelled() || !self.may_write();
         loop {
             while found.len() == 0
                 && !is_over()
@@ -74,7 +73,7 @@ impl Context {
                 let left = new.into_iter().chain(found).map(|(_, deletion)| deletion);
                 let left = left.chain(unread.flatten().copied());
                 for deletion in left.chain(late.into_iter().map(|it: Marked<'_>| it.deletion())) {
-                    deletion.leave(&mut released, Left::Postponed(gate.wait()));
+                    deletion.leave(&mut released, Left::Postponed(self.gate.wait()));
                 }
                 break;
             }
@@ -102,7 +101,7 @@ impl Context {
         released: &mut [Released],
     ) -> Vec<Marked<'r>> {
         let mark = async |(reservation, deletion)| {
-            if self.stop.is_cancelled() || !self.gate.is_open() {
+            if self.stop.is_cancelled() || !self.may_write() {
                 return Err((deletion, Left::Postponed(self.gate.wait())));
             }
             self.mark(reservation, deletion).await
@@ -156,7 +155,7 @@ impl Context {
         };
         let delete = async |one: Proven<'r>| {
             let age = begun.elapsed();
-            if age > latest || !self.gate.is_open() {
+            if age > latest || !self.may_write() {
                 return Err(one);
             }
             let millis = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
@@ -174,7 +173,7 @@ impl Context {
             }
         }
         // Otherwise the copy that leads gives them back: its sweep finds claims without an end.
-        kept.retain(|_| self.gate.leads());
+        kept.retain(|_| self.is_leader());
         let given_back = kept.into_iter().map(|marked| marked.give_back(self));
         let given_back = a_few_at_a_time(given_back.collect()).await;
         for (deletion, left) in given_back.into_iter().flatten() {

@@ -62,7 +62,7 @@ pub async fn work(context: &Arc<Context>, batch: Batch, answers: &mpsc::Unbounde
     if turn.stands_by {
         // This copy does not lead. While it waits, the planner works on other pools, so that their rows are first seen
         // early.
-        context.gate.stood_by(&context.stop).await;
+        context.stood_by().await;
     }
     // A case that waits for a moment or a node does not miss it for the reservations of others.
     let without = turn.batch.take_without_reservations();
@@ -199,7 +199,7 @@ impl<'t> Turn<'t> {
                 self.would_free(&releases);
                 return Ok(());
             }
-            if !self.context.gate.leads() {
+            if !self.context.is_leader() {
                 self.stands_by = true;
                 // It waits first; what it found is old then.
                 return Err(Outcome::postponed(Duration::ZERO));
@@ -362,11 +362,9 @@ impl<'t> Turn<'t> {
         }
     }
 
-    /// A request failed. If we may not send it, nothing more is written for a while.
+    /// A request failed.
     fn failure(&self, access: Access, what: &'static str, error: &CallError) -> Outcome {
-        if error.answer() == Answer::Forbidden {
-            self.context.gate.refused(access, what, error);
-        }
+        self.context.gate.failed(access, what, error);
         let reason = format!("could not {what}: {error}");
         self.retry(reason, error.retry_after().unwrap_or_default())
     }

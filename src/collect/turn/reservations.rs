@@ -40,15 +40,14 @@ impl Turn<'_> {
     /// judged here first.
     pub(super) async fn free_reservations(&mut self) {
         if !self.context.config.dry_run {
-            let gate = &self.context.gate;
-            let stood_by = gate.stood_by(&self.context.stop).await;
-            if stood_by && !gate.leads() {
+            let stood_by = self.context.stood_by().await;
+            if stood_by && !self.context.is_leader() {
                 // The copy that leads finds them in a sweep. We would ask for ever.
                 self.batch.reservations_done(&BTreeSet::new());
                 self.batch.note_claimed(Vec::new());
                 return;
             }
-            let wait = gate.wait();
+            let wait = self.context.gate.wait();
             if stood_by || !wait.is_zero() {
                 for podref in self.batch.podrefs() {
                     self.outcome(&podref, Outcome::postponed(wait));
