@@ -104,7 +104,8 @@ mod tests {
         let clock = crate::clock::Clock::start();
         // Nobody took part in an election yet.
         let epoch = tokio::sync::watch::Sender::default().subscribe();
-        let (elector, standing_by) = Elector::new(server.client(), "ns", "a", clock, epoch);
+        let sweep = std::sync::Arc::default();
+        let (elector, standing_by) = Elector::new(server.client(), "ns", "a", clock, epoch, sweep);
         let name = |client: Client| Api::<Pod>::namespaced(client, "shop");
         let all = DeleteParams::default();
         let standby = name(while_leading(server.client(), standing_by));

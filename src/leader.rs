@@ -61,8 +61,6 @@ struct State {
 pub struct Leadership {
     clock: Clock,
     state: watch::Receiver<State>,
-    /// Told when a person asks for a sweep. Where there is no election nobody can ask.
-    pub(crate) sweep_wanted: Arc<Notify>,
 }
 
 impl Leadership {
@@ -72,11 +70,7 @@ impl Leadership {
             until: Moment::new(Duration::MAX),
             is_known: true,
         });
-        Self {
-            clock,
-            state,
-            sweep_wanted: Arc::default(),
-        }
+        Self { clock, state }
     }
 
     /// Whether it leads now.
@@ -135,6 +129,7 @@ pub struct Elector {
     paused_at: Option<MicroTime>,
     /// The last value of [`SWEEP_ANNOTATION`].
     sweep: Option<String>,
+    /// Told when a person asks for a sweep. Where there is no election nobody can ask.
     sweep_wanted: Arc<Notify>,
     /// The Lease as we wrote it last. It is written again without a read before, as long as nobody else writes.
     own: Option<Lease>,
@@ -150,9 +145,9 @@ impl Elector {
         instance: &str,
         clock: Clock,
         epoch: watch::Receiver<Versions>,
+        sweep_wanted: Arc<Notify>,
     ) -> (Self, Leadership) {
         let (sender, state) = watch::channel(State::default());
-        let sweep_wanted = Arc::<Notify>::default();
         // A container that is started anew in its pod bears the same name, and holds nothing.
         let identity = format!("{instance}_{:016x}", chance::unique());
         let elector = Self {
@@ -164,16 +159,11 @@ impl Elector {
             paused: false,
             paused_at: None,
             sweep: None,
-            sweep_wanted: Arc::clone(&sweep_wanted),
+            sweep_wanted,
             own: None,
             epoch,
         };
-        let leadership = Leadership {
-            clock,
-            state,
-            sweep_wanted,
-        };
-        (elector, leadership)
+        (elector, Leadership { clock, state })
     }
 
     /// Takes part until `over`, then gives the Lease back.
@@ -313,6 +303,7 @@ impl Elector {
         self.sweep = wanted;
         // A sweep that was asked for before this copy began is its first one.
         if is_new && self.state.borrow().is_known {
+            info!("a sweep is asked for by an annotation of the Lease");
             self.sweep_wanted.notify_one();
         }
     }

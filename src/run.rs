@@ -10,7 +10,7 @@ use futures::{FutureExt, future::BoxFuture};
 use ipgc_core::{known::Evidence, node::Nodes, plan::Input, routes::KnownPools};
 use kube::Client;
 use tokio::{
-    sync::mpsc,
+    sync::{Notify, mpsc},
     task::{JoinError, JoinHandle, JoinSet},
     time::timeout,
 };
@@ -71,12 +71,14 @@ impl Collector {
         let counters = Arc::new(Counters::default());
         let [requests, watches] =
             [requests, watches].map(|client| counted(client, &counters.requests));
+        let sweep_wanted = Arc::<Notify>::default();
         let (elector, leadership) = match config.election() {
             None => (None, Leadership::always(clock)),
             Some(namespace) => {
                 let (client, instance) = (requests.clone(), &config.instance);
-                let epoch = history.subscribe();
-                let (elector, leadership) = Elector::new(client, namespace, instance, clock, epoch);
+                let (epoch, sweep) = (history.subscribe(), sweep_wanted.clone());
+                let (elector, leadership) =
+                    Elector::new(client, namespace, instance, clock, epoch, sweep);
                 (Some(elector), leadership)
             }
         };
@@ -108,6 +110,7 @@ impl Collector {
             evidence: evidence.into(),
             history: history.clone(),
             planner,
+            sweep_wanted,
             clock,
             leadership,
             events,
@@ -188,8 +191,8 @@ impl Collector {
 
         let sweeping = context.clone().run_sweeps();
         background.spawn(named("the sweep", sweeping));
-        let watched = watch_leadership(context.clone());
-        background.spawn(named("the watch over leadership", watched));
+        let leading = watch_leadership(context.clone());
+        background.spawn(named("the watch over leadership", leading));
         info!(workers = context.config.workers, "ready");
         let mut planner = JoinSet::new();
         let planning = context.clone().run_planner(self.inputs);
@@ -266,25 +269,14 @@ impl Running {
     }
 }
 
-/// A copy that begins to lead looks for work that the copy before it left undone; and a person may ask for a sweep.
+/// A copy that begins to lead looks for work that the copy before it left undone.
 async fn watch_leadership(context: Arc<Context>) {
-    let leadership = &context.leadership;
-    let takeovers = async {
-        loop {
-            leadership.held().await;
-            context.sweep_wanted.notify_one();
-            context.plan(Input::TookOver).await;
-            leadership.lost().await;
-        }
-    };
-    let wishes = async {
-        loop {
-            leadership.sweep_wanted.notified().await;
-            info!("a sweep is asked for by an annotation of the Lease");
-            context.sweep_wanted.notify_one();
-        }
-    };
-    tokio::join!(takeovers, wishes);
+    loop {
+        context.leadership.held().await;
+        context.sweep_wanted.notify_one();
+        context.plan(Input::TookOver).await;
+        context.leadership.lost().await;
+    }
 }
 
 async fn named(name: &'static str, task: impl Future<Output = ()>) -> &'static str {

@@ -91,7 +91,7 @@ pub struct Context {
     /// Takes news to the planner: see [`Context::plan`].
     pub planner: mpsc::Sender<Input>,
     /// Asks for a sweep before its time. Asked for again before it began, it is one all the same.
-    pub sweep_wanted: Notify,
+    pub sweep_wanted: Arc<Notify>,
     /// Tells that there is something to do about nodes: one changed, or there was a gap.
     pub node_news: Notify,
     /// Told when the Leases of nodes are of interest.
@@ -164,7 +164,7 @@ impl Context {
             reading_pools: tokio::sync::Mutex::default(),
             history: Arc::default(),
             planner: mpsc::channel(1).0,
-            sweep_wanted: Notify::new(),
+            sweep_wanted: Arc::default(),
             node_news: Notify::new(),
             interest: watch::Sender::default(),
             told: Mutex::default(),
