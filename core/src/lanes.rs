@@ -36,21 +36,17 @@ const MANY: usize = 250;
 const TICK: Duration = Duration::from_secs(20);
 
 #[derive(Debug)]
-enum Stage {
-    /// The first cases of an idle pool gather, until this moment.
-    First(Moment),
-    /// A batch is at work.
-    Busy,
-    /// The pause after a batch.
-    Paused,
-    /// After the pause, until the tick with the next number.
-    Gathering(u128),
+struct Lane {
+    /// None while a batch is at work.
+    gathering: Option<Gathering>,
+    queued: Vec<Arc<CaseKey>>,
 }
 
-#[derive(Debug)]
-struct Lane {
-    stage: Stage,
-    queued: Vec<Arc<CaseKey>>,
+/// The cases of the next batch gather until this moment, as long as another case is due `within` a short time.
+#[derive(Clone, Copy, Debug)]
+struct Gathering {
+    until: Moment,
+    within: Duration,
 }
 
 /// The lanes of all pools that have work, and when each is looked at next.
@@ -60,8 +56,9 @@ pub struct Lanes {
     wake: BTreeSet<(Moment, PoolKey)>,
 }
 
-fn tick(now: Moment) -> u128 {
-    now.since_epoch().as_millis() / TICK.as_millis()
+fn next_tick(moment: Moment) -> Moment {
+    let ticks = moment.since_epoch().as_secs() / TICK.as_secs() + 1;
+    Moment::EPOCH + Duration::from_secs(ticks * TICK.as_secs())
 }
 
 impl Lanes {
@@ -71,7 +68,10 @@ impl Lanes {
         let lane = self.by_pool.entry(pool).or_insert_with(|| {
             self.wake.insert((now, case.0.clone()));
             Lane {
-                stage: Stage::First(now + LONGEST_WAIT),
+                gathering: Some(Gathering {
+                    until: now + LONGEST_WAIT,
+                    within: AT_ONCE,
+                }),
                 queued: Vec::new(),
             }
         });
@@ -97,28 +97,19 @@ impl Lanes {
             let Some(lane) = self.by_pool.get_mut(&pool) else {
                 continue;
             };
-            if matches!(lane.stage, Stage::Paused) {
-                lane.stage = Stage::Gathering(tick(now));
-            }
             if lane.queued.is_empty() {
                 self.by_pool.remove(&pool);
                 continue;
             }
-            let is_enough = lane.queued.len() >= MANY;
-            let again = match lane.stage {
-                Stage::First(until) if !is_enough && now < until && is_coming(AT_ONCE) => AT_ONCE,
-                Stage::Gathering(in_tick)
-                    if !is_enough && tick(now) == in_tick && is_coming(SOON) =>
-                {
-                    LOOK
-                }
-                _ => {
-                    lane.stage = Stage::Busy;
-                    ready.push((pool, std::mem::take(&mut lane.queued)));
-                    continue;
-                }
-            };
-            self.wake.insert((now + again, pool));
+            let gathers = lane
+                .gathering
+                .filter(|it| lane.queued.len() < MANY && now < it.until && is_coming(it.within));
+            if let Some(Gathering { within, .. }) = gathers {
+                self.wake.insert((now + within.min(LOOK), pool));
+            } else {
+                lane.gathering = None;
+                ready.push((pool, std::mem::take(&mut lane.queued)));
+            }
         }
         ready
     }
@@ -126,12 +117,15 @@ impl Lanes {
     /// A batch has done what it could do about rows, and the requests on the pool took so long.
     pub fn done(&mut self, pool: &PoolKey, took: Duration, now: Moment) {
         if let Some(lane) = self.by_pool.get_mut(pool)
-            && matches!(lane.stage, Stage::Busy)
+            && lane.gathering.is_none()
         {
-            lane.stage = Stage::Paused;
             let pause = took.saturating_mul(PAUSE_FOR_WORK);
-            let pause = pause.clamp(PAUSE, LONGEST_PAUSE);
-            self.wake.insert((now + pause, pool.clone()));
+            let begin = now + pause.clamp(PAUSE, LONGEST_PAUSE);
+            lane.gathering = Some(Gathering {
+                until: next_tick(begin),
+                within: SOON,
+            });
+            self.wake.insert((begin, pool.clone()));
         }
     }
 }
