@@ -131,7 +131,7 @@ impl History {
 
     /// How often the data went back.
     pub fn epoch(&self) -> u64 {
-        self.versions.borrow().epoch()
+        self.versions.borrow().epoch
     }
 
     /// Tells whenever the data goes back.

@@ -100,7 +100,7 @@ impl Collector {
         let client = patient(asks_twice(while_leading(client, leadership.clone())));
         // Its room is taken only by what is in it.
         let (planner, inputs) = mpsc::channel(config.queue_capacity.max(1));
-        let mut evidence = Evidence::new(config.breaker, Nodes::default());
+        let mut evidence = Evidence::new(config.policy.clone(), config.breaker, Nodes::default());
         let namespace = config.pool_namespace.as_deref();
         evidence.pools = KnownPools::new(namespace, std::iter::empty(), Vec::new());
         let context = Context {

@@ -149,7 +149,7 @@ async fn leases_are_asked_for(bench: &Bench) {
 #[tokio::test(start_paused = true)]
 async fn a_kubelet_that_died_while_leases_were_listed_has_not_lived_through_its_wait() {
     let config = Config::default().with(|it| it.policy.grace = Duration::from_secs(30));
-    let wait = config.policy.wait(None, 1);
+    let wait = config.policy.wait(None, Duration::ZERO, 1);
     let server = with_neighbour(&[]);
     put_row(&server, 1, "web-0", 1);
     server.put(fixtures::node("node-1", true));

@@ -42,7 +42,8 @@ impl Default for Limits {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Breaker {
     assessed: Option<Moment>,
-    open_since: Option<Timestamp>,
+    /// Since when it is open, if it is.
+    pub open_since: Option<Timestamp>,
     /// When the last sweep began that found too many.
     found: Moment,
 }
@@ -84,11 +85,6 @@ impl Breaker {
             self.open_since = is_open.then_some(wall);
         }
         changes
-    }
-
-    /// Since when it is open, if it is.
-    pub fn open_since(&self) -> Option<Timestamp> {
-        self.open_since
     }
 
     /// Whether a row whose pod's end nobody watched may go: it is known to be stale since

@@ -83,8 +83,10 @@ pub struct Cases {
     by_key: HashMap<Arc<CaseKey>, Case>,
     due: BTreeSet<(Moment, Arc<CaseKey>)>,
     on_node: HashMap<Box<str>, BTreeSet<Arc<CaseKey>>>,
-    known: usize,
-    begun: usize,
+    /// How many were looked at and not closed: they wait for something, or are in work.
+    pub known: usize,
+    /// How many have rows that were removed, or reservations that were marked, when they were looked at last.
+    pub begun: usize,
 }
 
 impl Outcome {
@@ -180,16 +182,6 @@ impl Cases {
     /// Whether one is queued for its pool, or in flight.
     pub fn at_work(&self) -> bool {
         self.due.len() < self.by_key.len()
-    }
-
-    /// How many were looked at and not closed: they wait for something, or are in work.
-    pub fn known(&self) -> usize {
-        self.known
-    }
-
-    /// How many have rows that were removed, or reservations that were marked, when they were looked at last.
-    pub fn begun(&self) -> usize {
-        self.begun
     }
 
     /// Whether one waits for a node.

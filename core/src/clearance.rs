@@ -51,6 +51,10 @@ pub struct Facts<'a> {
     pub longest_grace: Duration,
     /// Whether the pod watch is heard at present.
     pub fresh: bool,
+    /// The waits.
+    pub policy: &'a Policy,
+    /// The present.
+    pub now: Moment,
 }
 
 /// A pod other than a row's own that reports the row's address, or whose sandbox or container has the
@@ -144,10 +148,6 @@ pub struct Subject<'a> {
     pub row: &'a RowContent,
     /// The facts about its pod.
     pub facts: &'a Facts<'a>,
-    /// The waits.
-    pub policy: &'a Policy,
-    /// The present.
-    pub now: Moment,
 }
 
 impl Subject<'_> {
@@ -172,7 +172,7 @@ impl Subject<'_> {
         let claim = Subject { facts, ..*self };
         let (since, wait) = (claim.unseen_since(), claim.unseen_wait());
         let is_silent =
-            |node: &&str| facts.nodes.standing(node, since, self.now) == Standing::Silent;
+            |node: &&str| facts.nodes.standing(node, since, self.facts.now) == Standing::Silent;
         let (silent, others): (Vec<_>, Vec<_>) = facts.nodes.names().partition(is_silent);
         let others = others.into_iter();
         let others = others.map(|node| {
@@ -196,12 +196,12 @@ impl Subject<'_> {
     /// mirror, which a live kubelet would make again: so nobody's end is clean, all waits are
     /// longer, and its own node counts as well.
     pub fn of_mirror(&self, nodes: &[&str]) -> Clearance {
-        let wait = self.unseen_wait().max(self.policy.leftover_grace);
+        let wait = self.unseen_wait().max(self.facts.policy.leftover_grace);
         let since = self.unseen_since();
-        let all = self.of_incarnations(self.facts.ended, since, self.policy.leftover_grace);
+        let all = self.of_incarnations(self.facts.ended, since, self.facts.policy.leftover_grace);
         let all = all.and(self.of_unseen(since, wait));
         let own = nodes.iter().map(|node| {
-            match self.facts.nodes.standing(node, since, self.now) {
+            match self.facts.nodes.standing(node, since, self.facts.now) {
                 // Nobody tells the kubelet to stop a static pod whose Node was deleted.
                 Standing::Gone(_) => self.held_by(&[node], since, wait),
                 _ => self.of_node(node, since, wait),
@@ -218,7 +218,7 @@ impl Subject<'_> {
         let mut clearance = self.of_incarnations(&all, since, Duration::ZERO);
         // The API server itself says so, again in the proof: no mass of unseen ends.
         clearance.watched = true;
-        clearance.not_before(completed.at + self.policy.grace)
+        clearance.not_before(completed.at + self.facts.policy.grace)
     }
 
     /// Rules 6 and 8: its pod is there and runs in another sandbox; not before `from`.
@@ -234,7 +234,7 @@ impl Subject<'_> {
         }
         if !self.facts.fresh {
             // Its present life, and a gap that there was, are not known yet.
-            all = all.not_before(self.now + LOOK_AGAIN);
+            all = all.not_before(self.facts.now + LOOK_AGAIN);
         }
         all.not_before(from)
     }
@@ -262,15 +262,17 @@ impl Subject<'_> {
         Subject { facts, ..*self }.of_end(end, end.settled, true, Duration::ZERO)
     }
 
-    fn first_seen(&self) -> Moment {
-        self.facts.sighting.map_or(self.now, |seen| seen.first)
+    /// The first observation of the row as it is.
+    pub(crate) fn first_seen(&self) -> Moment {
+        let Facts { sighting, now, .. } = *self.facts;
+        sighting.map_or(now, |seen| seen.first)
     }
 
     /// Pods that the watch never showed were gone by this moment: the first proof that the row's pod is absent, or now
     /// if there is none. The age of the row proves nothing.
     fn unseen_since(&self) -> Moment {
-        let sighting = self.facts.sighting;
-        sighting.map_or(self.now, |seen| seen.while_absent.unwrap_or(self.now))
+        let Facts { sighting, now, .. } = *self.facts;
+        sighting.map_or(now, |seen| seen.while_absent.unwrap_or(now))
     }
 
     /// The same for pods before `pod`, which is alive: they were gone before it ran.
@@ -280,12 +282,12 @@ impl Subject<'_> {
         let running = || living.and_then(|living| living.running_since);
         let absent = self.facts.sighting.and_then(|seen| seen.while_absent);
         self.first_seen()
-            .max(absent.or_else(running).unwrap_or(self.now))
+            .max(absent.or_else(running).unwrap_or(self.facts.now))
     }
 
     fn wait_of(&self, grace: Option<Duration>) -> Duration {
         let facts = self.facts;
-        self.policy.wait_of(grace, facts.longest_grace, facts.rows)
+        facts.policy.wait(grace, facts.longest_grace, facts.rows)
     }
 
     fn unseen_wait(&self) -> Duration {
@@ -327,16 +329,16 @@ impl Subject<'_> {
         };
         if !self.facts.fresh && Self::may_return(&scheduled) {
             // A pod of this name may have been created and deleted while the watch was not fresh.
-            all = all.not_before(self.now + LOOK_AGAIN);
+            all = all.not_before(self.facts.now + LOOK_AGAIN);
         }
         if Self::may_return(&scheduled)
             && !scheduled
                 .iter()
-                .any(|end| end.bore(self.row, self.policy.cooldown))
+                .any(|end| end.bore(self.row, self.facts.policy.cooldown))
         {
             // The pod that wrote the row existed when the row was first seen. A fresh watch may lag by a cooldown.
             // After that it has shown this pod.
-            all = all.not_before(self.first_seen() + self.policy.cooldown);
+            all = all.not_before(self.first_seen() + self.facts.policy.cooldown);
         }
         all.watched = watched;
         all
@@ -362,16 +364,16 @@ impl Subject<'_> {
         // The answering incarnation was seen.
         unseen.grade = Grade::Witnessed;
         // A wait that is over does not lower the grade.
-        (!unseen.is_over(self.now)).then_some(unseen)
+        (!unseen.is_over(self.facts.now)).then_some(unseen)
     }
 
     fn of_end(&self, end: &Ended, settled: bool, answers: bool, least: Duration) -> Clearance {
         let mut wait = self.wait_of(end.last.termination_grace).max(least);
         if end.last.mirror {
-            wait = wait.max(self.policy.leftover_grace);
+            wait = wait.max(self.facts.policy.leftover_grace);
         } else if settled && least.is_zero() {
             return if answers {
-                let free_at = end.at + self.policy.cooldown;
+                let free_at = end.at + self.facts.policy.cooldown;
                 Clearance::new(Grade::Settled, Wait::until(free_at))
             } else {
                 Clearance::new(Grade::Witnessed, Wait::until(end.at + wait))
@@ -387,7 +389,7 @@ impl Subject<'_> {
     /// Whether the row may be that of a second sandbox whose set-up was cut off: the kubelet does not know such a one, and
     /// ends the pod all the same. A row that was seen as it is with a pod before it is not.
     fn may_be_second(&self, end: &Ended, before: &[&Ended]) -> bool {
-        let lag = self.policy.cooldown;
+        let lag = self.facts.policy.cooldown;
         // Its kubelet may need long from there until the pod is deleted.
         let ended = end.terminal_since.unwrap_or(end.at);
         let is_of_boot = |node: &str| self.facts.nodes.booted_about(node, ended);
@@ -402,7 +404,7 @@ impl Subject<'_> {
         // ipgc holds all rows of a pod, or none. So a copy that did not see the end can count the interfaces by the
         // rows.
         let dels = end.dels(self.row).max(self.facts.interfaces);
-        let proves_nothing = self.policy.may_never_end(dels) || end.may_outlast();
+        let proves_nothing = self.facts.policy.may_never_end(dels) || end.may_outlast();
         if clearance.grade != Grade::Witnessed || !proves_nothing {
             return clearance;
         }
@@ -424,7 +426,7 @@ impl Subject<'_> {
     /// The clearance while nothing shows that the sandbox on one of `nodes` is stopped: `--unfenced` decides.
     fn held_by(&self, nodes: &[&str], end: Moment, wait: Duration) -> Clearance {
         let nodes = nodes.iter().map(|node| (*node).into()).collect();
-        let until = match self.policy.unfenced {
+        let until = match self.facts.policy.unfenced {
             Unfenced::Hold => None,
             Unfenced::FreeAfter(least) => Some(end + wait.max(least)),
         };
@@ -433,14 +435,14 @@ impl Subject<'_> {
 
     /// A sandbox on `node` whose pod ended at `end`.
     fn of_node(&self, node: &str, end: Moment, wait: Duration) -> Clearance {
-        match self.facts.nodes.standing(node, end, self.now) {
+        match self.facts.nodes.standing(node, end, self.facts.now) {
             Standing::Fenced => Clearance::new(Grade::Fenced, Wait::until(end)),
             Standing::Gone(since) => Clearance::new(Grade::Fenced, Wait::until(since + wait)),
             Standing::Alive { since, last } => {
                 let until = since + wait;
                 // The kubelet must be at work during the whole of W. Only a renewal after W shows this.
                 let until = if last < until {
-                    by_lease(since, wait, self.now)
+                    by_lease(since, wait, self.facts.now)
                 } else {
                     until
                 };
@@ -448,7 +450,7 @@ impl Subject<'_> {
             }
             Standing::Listening => {
                 // The Lease was not watched long enough. So W begins now at the earliest.
-                let until = self.now + wait.max(look_again(wait));
+                let until = self.facts.now + wait.max(look_again(wait));
                 Clearance::new(Grade::Witnessed, Wait::until(until))
             }
             Standing::Silent => self.held_by(&[node], end, wait),
@@ -461,18 +463,18 @@ impl Subject<'_> {
         // A pod that was not seen had as many interfaces as those that were, or as those whose rows are there.
         let seen = self.facts.ended.iter().map(|end| end.dels(self.row)).max();
         let dels = self.facts.interfaces.max(seen.unwrap_or_default());
-        let silent = nodes.blockers(self.facts.slice, wait, self.now);
+        let silent = nodes.blockers(self.facts.slice, wait, self.facts.now);
         let holds = |wait: Option<&Wait>| wait.is_some_and(|wait| wait.until.is_none());
-        let is_endless = !holds(silent.as_ref()) && self.policy.may_never_end(dels);
+        let is_endless = !holds(silent.as_ref()) && self.facts.policy.may_never_end(dels);
         let blockers = if is_endless {
-            nodes.suspects(self.facts.slice, wait, self.now)
+            nodes.suspects(self.facts.slice, wait, self.facts.now)
         } else {
             silent
         };
         let is_endless = is_endless && holds(blockers.as_ref());
         let mut all = Clearance::new(Grade::Unwitnessed, Wait::until(since + wait));
         if let Some(mut blocked) = blockers {
-            let cap = self.policy.unwitnessed_hold;
+            let cap = self.facts.policy.unwitnessed_hold;
             let cap = cap.map(|hold| since + hold.max(wait));
             // As long as the nodes are not known, it is not over.
             if blocked.until.is_some() || !blocked.nodes.is_empty() {

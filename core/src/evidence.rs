@@ -84,26 +84,21 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// The wait **W**: grace + the pod's termination grace + one DEL budget for each of its rows.
-    pub fn wait(&self, termination_grace: Option<Duration>, rows: usize) -> Duration {
-        let pod = termination_grace
-            .unwrap_or(DEFAULT_POD_GRACE)
-            .min(self.max_pod_grace.unwrap_or(Duration::MAX));
+    /// The wait **W**: grace + the pod's `own` termination grace + one DEL budget for each of its rows. Where its own is
+    /// not known, no pod has a longer one than `longest`.
+    pub fn wait(&self, own: Option<Duration>, longest: Duration, rows: usize) -> Duration {
+        let unknown = longest.clamp(DEFAULT_POD_GRACE, LONGEST_UNKNOWN_GRACE);
+        let cap = self.max_pod_grace.unwrap_or(Duration::MAX);
+        let pod = own.unwrap_or(unknown).min(cap);
         let rows = u32::try_from(rows.max(1)).unwrap_or(u32::MAX);
         self.grace
             .saturating_add(pod)
             .saturating_add(self.del_budget.saturating_mul(rows))
     }
 
-    /// The wait W of a pod with this termination grace. Where that is not known, no pod has a longer one than `longest`.
-    pub fn wait_of(&self, own: Option<Duration>, longest: Duration, rows: usize) -> Duration {
-        let unknown = longest.clamp(DEFAULT_POD_GRACE, LONGEST_UNKNOWN_GRACE);
-        self.wait(Some(own.unwrap_or(unknown)), rows)
-    }
-
     /// The longest wait W of a pod that is not known.
     pub fn longest_wait(&self, longest_grace: Duration) -> Duration {
-        self.wait_of(None, longest_grace, MANY_ROWS)
+        self.wait(None, longest_grace, MANY_ROWS)
     }
 
     /// Whether rows of this owner are never touched.
@@ -138,9 +133,10 @@ pub struct Trail {
     booted: bool,
     /// The machine was booted anew, and no sweep has seen a new sandbox since: those that are known are gone.
     pub(crate) renewed: bool,
-    /// All containers that ever started are terminated.
-    stopped: bool,
-    settled: bool,
+    /// Every container that ever started was terminated in the last state.
+    pub stopped: bool,
+    /// The kubelet stopped every sandbox of the pod before it reported its last state.
+    pub settled: bool,
 }
 
 impl Trail {
@@ -217,16 +213,6 @@ impl Trail {
     /// A container was started that was not seen before.
     pub fn restart(&mut self) {
         self.booted = false;
-    }
-
-    /// Whether the kubelet stopped every sandbox of the pod before it reported its last state.
-    pub fn is_settled(&self) -> bool {
-        self.settled
-    }
-
-    /// Whether every container that ever started was terminated in the last state.
-    pub fn is_stopped(&self) -> bool {
-        self.stopped
     }
 }
 
@@ -308,9 +294,9 @@ pub struct Ended {
     pub born: Option<Moment>,
     /// Whether its end was seen as it happened; otherwise it was found out by a list.
     pub watched: bool,
-    /// Whether its sandbox is known to be stopped: see [`Trail::is_settled`].
+    /// Whether its sandbox is known to be stopped: see [`Trail::settled`].
     pub settled: bool,
-    /// Whether all its containers were terminated: see [`Trail::is_stopped`].
+    /// Whether all its containers were terminated: see [`Trail::stopped`].
     pub stopped: bool,
     /// Whether its kubelet was at work, and had not ended it in the time that it needs since it was being deleted.
     pub stuck: bool,

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub struct Versions {
     newest: BTreeMap<Box<str>, u64>,
     /// How often the data went back.
-    epoch: u64,
+    pub epoch: u64,
 }
 
 /// A list that was asked for, and what was known then: lists may be answered in any order.
@@ -76,10 +76,5 @@ impl Versions {
         };
         self.see(&asked.resource, version);
         heard
-    }
-
-    /// How often the data went back.
-    pub fn epoch(&self) -> u64 {
-        self.epoch
     }
 }

@@ -141,41 +141,40 @@ pub enum Unknown {
 }
 
 /// Judges one row of `pool`, whose pod was read as `presence` after the row was observed.
-pub fn judge(
-    pool: &ObservedPool,
-    row: &Row,
-    presence: &Presence,
-    facts: &Facts<'_>,
-    policy: &Policy,
-    now: Moment,
-) -> Verdict {
+pub fn judge(pool: &ObservedPool, row: &Row, presence: &Presence, facts: &Facts<'_>) -> Verdict {
     // Rule 1
-    let content = match readable(pool, row, policy) {
+    let content = match readable(pool, row, facts.policy) {
         Ok(content) => content,
         Err(unknown) => return Verdict::Unknown(unknown),
     };
-    let subject = Subject {
+    let subject = &Subject {
         row: content,
         facts,
-        policy,
-        now,
     };
-    beside_others(
-        &subject,
-        match presence {
-            Presence::Unknown(reason) => Verdict::Unknown(Unknown::NoProof(reason.clone())),
-            Presence::Present(_) if content.resource_claim().is_some() => {
-                Verdict::Held(Held::ResourceClaim)
-            }
-            Presence::Present(None) => Verdict::Held(Held::Present),
-            Presence::Present(Some(pod)) => present(&subject, pod),
-            Presence::Absent if content.resource_claim().is_some() => Verdict::Stale(Stale {
-                cause: Cause::Deleted,
-                clearance: subject.of_resource_claim(),
-            }),
-            Presence::Absent => Verdict::Stale(absent(&subject)),
-        },
-    )
+    let is_of_claim = content.resource_claim().is_some();
+    let of_pod = |pod: &PodState| present(subject, pod);
+    let verdict = by_presence(subject, presence, is_of_claim, of_pod);
+    beside_others(subject, verdict)
+}
+
+/// The verdict by the presence of the owner: a ResourceClaim, or a pod. `of_pod` judges by the state of a pod that is there.
+fn by_presence(
+    subject: &Subject<'_>,
+    presence: &Presence,
+    is_of_claim: bool,
+    of_pod: impl Fn(&PodState) -> Verdict,
+) -> Verdict {
+    match presence {
+        Presence::Unknown(reason) => Verdict::Unknown(Unknown::NoProof(reason.clone())),
+        Presence::Present(_) if is_of_claim => Verdict::Held(Held::ResourceClaim),
+        Presence::Present(None) => Verdict::Held(Held::Present),
+        Presence::Present(Some(pod)) => of_pod(pod),
+        Presence::Absent if is_of_claim => Verdict::Stale(Stale {
+            cause: Cause::Deleted,
+            clearance: subject.of_resource_claim(),
+        }),
+        Presence::Absent => Verdict::Stale(absent(subject)),
+    }
 }
 
 /// A row that its own pod does not need may hold the address of another pod. The row stays while that pod is there, and
@@ -243,7 +242,7 @@ fn absent(subject: &Subject<'_>) -> Stale {
         cause: Cause::Deleted,
         clearance: match facts.living {
             // Its end is on its way, and what that says is evidence too.
-            Some(_) => clearance.not_before(subject.now + LOOK_AGAIN),
+            Some(_) => clearance.not_before(subject.facts.now + LOOK_AGAIN),
             None => clearance,
         },
     }
@@ -269,7 +268,7 @@ fn present(subject: &Subject<'_>, pod: &PodState) -> Verdict {
         return verdict;
     }
     // Rule 6
-    let leftover_grace = subject.policy.leftover_grace;
+    let leftover_grace = subject.facts.policy.leftover_grace;
     if let Some(from) = is_predecessors(subject, pod) {
         return stale(Cause::Predecessor, subject.of_former_sandbox(pod, from));
     }
@@ -280,10 +279,8 @@ fn present(subject: &Subject<'_>, pod: &PodState) -> Verdict {
     // Rule 8
     let is_told = facts.scope.is_told_by(pod, row.address);
     if is_told && runs_in_other_sandbox(pod, row, facts.siblings) {
-        let first = facts
-            .sighting
-            .map_or(subject.now, |sighting| sighting.first);
-        let clearance = subject.of_former_sandbox(pod, first + leftover_grace);
+        let from = subject.first_seen() + leftover_grace;
+        let clearance = subject.of_former_sandbox(pod, from);
         return stale(Cause::Leftover, clearance);
     }
     // Rule 9
@@ -329,7 +326,7 @@ fn held_while_at_work(subject: &Subject<'_>, pod: &PodState, reason: Held) -> Ve
         pod.node.as_ref().is_none_or(|node| {
             let nodes = subject.facts.nodes;
             matches!(
-                nodes.standing(node, subject.now, subject.now),
+                nodes.standing(node, subject.facts.now, subject.facts.now),
                 Standing::Alive { .. } | Standing::Listening
             )
         })
@@ -363,12 +360,13 @@ fn is_changing(pod: &PodState) -> bool {
 
 /// Rule 6: if the row is of an earlier incarnation, from when on this is certain.
 fn is_predecessors(subject: &Subject<'_>, pod: &PodState) -> Option<Moment> {
-    let (row, facts, policy) = (subject.row, subject.facts, subject.policy);
+    let (row, facts, policy) = (subject.row, subject.facts, subject.facts.policy);
     // The watch may be behind, at a predecessor.
     let living = facts.living.as_ref().filter(|l| l.uid == pod.uid);
     // The pod reported the row as it is: it took the row over, whatever its definition says now.
     let tag = IdTag::of(&row.sandbox);
-    let took_over = |living: &Living| tag.is_some_and(|tag| living.sandboxes.had(tag, subject.now));
+    let took_over =
+        |living: &Living| tag.is_some_and(|tag| living.sandboxes.had(tag, subject.facts.now));
     if living.is_some_and(took_over) {
         return None;
     }
@@ -404,7 +402,7 @@ fn completed(subject: &Subject<'_>, pod: &PodState) -> Option<Clearance> {
 fn is_fenced(pod: &PodState, subject: &Subject<'_>) -> bool {
     pod.node.as_ref().is_some_and(|node| {
         let nodes = subject.facts.nodes;
-        match nodes.standing(node, subject.now, subject.now) {
+        match nodes.standing(node, subject.facts.now, subject.facts.now) {
             Standing::Fenced => true,
             // A kubelet without its Node stops what is deleted, and nothing else.
             Standing::Gone(_) => pod.deleting,

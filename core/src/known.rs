@@ -38,6 +38,8 @@ pub struct Evidence {
     pub first_seen: Sightings,
     /// The breaker: it stops frees when too many rows have lost their pods unseen.
     pub breaker: Breaker,
+    /// The waits.
+    pub policy: Policy,
     /// The limits above which the breaker opens.
     pub limits: Limits,
     /// Pools of one node (whereabouts' `node_slice_size`), and the node. A pool is not among them once a row shows that
@@ -157,12 +159,13 @@ impl Known {
 
 impl Evidence {
     /// Nothing is known but these `nodes`.
-    pub fn new(limits: Limits, nodes: Nodes) -> Self {
+    pub fn new(policy: Policy, limits: Limits, nodes: Nodes) -> Self {
         Self {
             pods: PodIndex::default(),
             nodes,
             first_seen: Sightings::default(),
             breaker: Breaker::default(),
+            policy,
             limits,
             slices: HashMap::new(),
             shared_slices: HashSet::new(),
@@ -183,7 +186,7 @@ impl Evidence {
     pub fn of(&self, podref: &PodRef, own: &[Arc<Ended>], here: RowCount, is_heard: bool) -> Known {
         let pods = &self.pods;
         // As long as a list is read, it is not known what was missed before it.
-        let fresh = is_heard && !pods.is_listing();
+        let fresh = is_heard && !pods.listing;
         let mut ended = pods.ended(podref);
         for own in own.iter().filter(|own| own.at >= self.trusted_since) {
             if !ended.iter().any(|other| other.last.uid == own.last.uid) {
@@ -254,6 +257,7 @@ impl Evidence {
         sighting: Option<Sighting>,
         known: &'f Known,
         others: &'f [Other],
+        now: Moment,
     ) -> Facts<'f> {
         Facts {
             ended: &known.ended,
@@ -272,6 +276,8 @@ impl Evidence {
             slice: self.slices.get(pool).map(AsRef::as_ref),
             longest_grace: known.longest_grace,
             fresh: known.fresh,
+            policy: &self.policy,
+            now,
         }
     }
 
@@ -282,7 +288,6 @@ impl Evidence {
         pool: Option<&PoolKey>,
         known: impl Iterator<Item = (&'k PodRef, &'k Known)>,
         others: &Others,
-        policy: &Policy,
         now: Moment,
     ) -> BTreeSet<Box<str>> {
         let slice = pool.and_then(|pool| self.slices.get(pool));
@@ -301,8 +306,8 @@ impl Evidence {
                 names.extend(nodes.ending(podref.name()).into_iter().map(Into::into));
             }
             names.extend(known.node());
-            let wait = policy.wait_of(None, known.longest_grace, known.rows);
-            waits.extend([wait, wait.max(policy.leftover_grace)]);
+            let wait = self.policy.wait(None, known.longest_grace, known.rows);
+            waits.extend([wait, wait.max(self.policy.leftover_grace)]);
             if known.has_resource_claims {
                 names.extend(nodes.names().map(Into::into));
             }
@@ -361,41 +366,31 @@ impl Evidence {
     }
 
     /// Takes in a state of a pod that exists: see [`PodIndex::apply`].
-    pub fn apply_pod(
-        &mut self,
-        state: PodState,
-        policy: &Policy,
-        now: Moment,
-    ) -> Option<Arc<Ended>> {
+    pub fn apply_pod(&mut self, state: PodState, now: Moment) -> Option<Arc<Ended>> {
         let before = self.pods.live(state.podref.as_str()).map(|it| &it.state);
         if let Some(last) = before.filter(|it| it.uid != state.uid).cloned() {
-            self.note_end(&last, policy, now);
+            self.note_end(&last, now);
         }
         self.pods.apply(state, now)
     }
 
     /// A list of pods came to its end: see [`PodIndex::end_list`].
-    pub fn end_pod_list(&mut self, policy: &Policy, now: Moment) -> Vec<Arc<Ended>> {
+    pub fn end_pod_list(&mut self, now: Moment) -> Vec<Arc<Ended>> {
         for last in self.pods.unseen().cloned().collect::<Vec<_>>() {
-            self.note_end(&last, policy, now);
+            self.note_end(&last, now);
         }
         self.pods.end_list(now)
     }
 
     /// Takes in the last state of a deleted pod: see [`PodIndex::delete`].
-    pub fn delete_pod(
-        &mut self,
-        last: PodState,
-        policy: &Policy,
-        now: Moment,
-    ) -> Option<Arc<Ended>> {
-        self.note_end(&last, policy, now);
+    pub fn delete_pod(&mut self, last: PodState, now: Moment) -> Option<Arc<Ended>> {
+        self.note_end(&last, now);
         self.pods.delete(last, now)
     }
 
     /// Notes whether the sandbox of a pod that ends now, by its last state, may outlast W.
-    fn note_end(&mut self, last: &PodState, policy: &Policy, now: Moment) {
-        let stuck = self.is_stuck(last, policy, now);
+    fn note_end(&mut self, last: &PodState, now: Moment) {
+        let stuck = self.is_stuck(last, now);
         if stuck {
             self.pods.note_stuck(&last.podref);
         }
@@ -415,7 +410,7 @@ impl Evidence {
 
     /// Whether its kubelet was at work for the time that it needs since the pod was being deleted, and did not end it: W
     /// without `--grace`, which is for what comes late here. People do not wait for W before they use force.
-    fn is_stuck(&self, last: &PodState, policy: &Policy, now: Moment) -> bool {
+    fn is_stuck(&self, last: &PodState, now: Moment) -> bool {
         let live = self.pods.live(last.podref.as_str());
         let live = live.filter(|live| live.state.uid == last.uid && !last.kubelet_ended_it());
         let (Some(live), Some(node)) = (live, &last.node) else {
@@ -423,7 +418,8 @@ impl Evidence {
         };
         let state = &live.state;
         let rows = state.status.addresses().len();
-        let wait = policy.wait_of(state.termination_grace, self.pods.longest_grace(), rows);
+        let policy = &self.policy;
+        let wait = policy.wait(state.termination_grace, self.pods.longest_grace(), rows);
         let worked = self.nodes.last_at_work(node, now);
         let deleting_for = worked.and_then(|worked| live.deleting_for(worked));
         let needs = wait.saturating_sub(policy.grace);
@@ -433,7 +429,7 @@ impl Evidence {
     /// A pod that no watch showed may have lived until the last list.
     fn listed(&self, seen: Sighting) -> Sighting {
         Sighting {
-            while_absent: Some(seen.first.max(self.pods.listed_at())),
+            while_absent: Some(seen.first.max(self.pods.listed_at)),
             ..seen
         }
     }
@@ -453,7 +449,7 @@ impl Evidence {
         if clearance.watched {
             return Ok(());
         }
-        let listed = self.pods.listed_at();
+        let listed = self.pods.listed_at;
         self.breaker
             .check(&self.limits, stale_since, listed, acknowledged, (now, wall))
     }

@@ -12,7 +12,7 @@ use std::{
 use crate::{
     batch::Batch,
     cases::{CaseKey, Cases, Next, Outcome},
-    evidence::{Ended, Policy},
+    evidence::Ended,
     known::Evidence,
     lanes::Lanes,
     node::Standing,
@@ -80,8 +80,6 @@ pub struct TurnEnded {
 
 /// How the planner goes about it.
 pub struct Terms<'t> {
-    /// The waits.
-    pub policy: &'t Policy,
     /// Most cases at a time, though an end may open several.
     pub capacity: usize,
     /// The wait of a case that failed, after so many failures before; none once it has failed too often.
@@ -132,7 +130,7 @@ impl Planner {
             Input::SweepEnded(begun) => {
                 let before = self.surveyed.replace(begun);
                 let before = before.unwrap_or(Moment::EPOCH);
-                self.forget(evidence, terms.policy, begun, before, now);
+                self.forget(evidence, begun, before, now);
                 Vec::new()
             }
             Input::TookOver => {
@@ -199,8 +197,8 @@ impl Planner {
             open: self.cases.count(),
             at_work: self.cases.at_work(),
             next: self.cases.next_due(),
-            waiting: self.cases.known(),
-            begun: self.cases.begun(),
+            waiting: self.cases.known,
+            begun: self.cases.begun,
             is_surveyed: self.surveyed.is_some(),
         }
     }
@@ -238,7 +236,7 @@ impl Planner {
                 effects.push(Effect::Sweep);
             }
         }
-        let due = ended.first_look(terms.policy);
+        let due = ended.first_look(&evidence.policy);
         for (pool, routes) in routes.pools {
             let key = (pool, ended.last.podref.clone());
             let work = Work {
@@ -273,18 +271,12 @@ impl Planner {
     }
 
     /// Forgets the evidence that this sweep, the one before and open cases did not need.
-    fn forget(
-        &self,
-        evidence: &mut Evidence,
-        policy: &Policy,
-        begun: Moment,
-        before: Moment,
-        now: Moment,
-    ) {
+    fn forget(&self, evidence: &mut Evidence, begun: Moment, before: Moment, now: Moment) {
         let in_work = self.cases.owners();
         evidence.first_seen.forget(now.since(before), now);
         let (nodes, pods) = (&evidence.nodes, &mut evidence.pods);
-        let keep = KEEP_EVIDENCE.max(policy.longest_wait(pods.longest_grace()));
+        let longest = evidence.policy.longest_wait(pods.longest_grace());
+        let keep = KEEP_EVIDENCE.max(longest);
         pods.forget(begun, now, keep, |end| {
             let node = end.last.node.as_ref();
             let is_silent =

@@ -46,10 +46,10 @@ pub struct PodIndex {
     others: HashSet<u64>,
     /// The same, of the list that is being read.
     listed_others: HashSet<u64>,
-    /// Between the beginning and the end of a list.
-    listing: bool,
+    /// Whether a list is being read: what was missed before it is not known yet.
+    pub listing: bool,
     /// When the last list ended.
-    listed_at: Moment,
+    pub listed_at: Moment,
     /// The API server's data went back in time.
     went_back: bool,
     longest_grace: Duration,
@@ -259,16 +259,6 @@ impl PodIndex {
         }
         let last = |podref: &PodRef| self.ended.get(podref)?.last().cloned();
         names.iter().filter_map(last).collect()
-    }
-
-    /// Whether a list is being read: what was missed before it is not known yet.
-    pub fn is_listing(&self) -> bool {
-        self.listing
-    }
-
-    /// When the last list ended.
-    pub fn listed_at(&self) -> Moment {
-        self.listed_at
     }
 
     /// The longest termination grace of any pod seen so far, and of one that says none.

@@ -43,7 +43,7 @@ fn it_opens_when_they_are_both_many_and_most(
     #[case] opens: bool,
 ) {
     let breaker = assessed(suspect, total, 0);
-    assert_eq!(breaker.open_since().is_some(), opens);
+    assert_eq!(breaker.open_since.is_some(), opens);
     let held = Err(Open::Until(at(1_800)));
     assert_eq!(check(&breaker, 10), if opens { held } else { Ok(()) });
 }
@@ -65,7 +65,7 @@ fn a_sweep_tells_what_changed() {
     let mut assess = |suspect, second| {
         let (begun, wall) = clock(second);
         let change = breaker.assess(&Limits::default(), (suspect, 100), begun, wall);
-        (change, breaker.open_since())
+        (change, breaker.open_since)
     };
     let found = Some(noon() + secs(300));
     assert_eq!(assess(10, 0), (false, None));

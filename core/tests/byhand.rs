@@ -16,10 +16,10 @@ proptest! {
     ) {
         let pool = pool_with("5");
         let row = &pool.rows()[0];
-        let verdict = judge(&pool, row, &presence, &known.facts(), &policy, at(now));
+        let verdict = known.judge(&pool, &presence, &policy, now);
         let learned = HashMap::from([(podref(POD), presence)]);
         let proof = pool.begin_proof().conclude(learned);
-        match proof.force(row, &known.facts(), &policy, at(now)) {
+        match proof.force(row, &known.facts(&policy, now)) {
             Ok(release) => {
                 prop_assert_eq!(verdict.forced(at(now)), Verdict::Stale(release.stale().clone()));
             }
@@ -37,7 +37,7 @@ fn nobody_is_absent_by_the_word_of_a_person() {
     let (known, policy) = (Known::of(&[]), Policy::default());
     // Nobody asked.
     let proof = pool.begin_proof().conclude(HashMap::new());
-    let forced = proof.force(&pool.rows()[0], &known.facts(), &policy, at(9_999));
+    let forced = proof.force(&pool.rows()[0], &known.facts(&policy, 9_999));
     assert!(
         matches!(forced, Err(Verdict::Unknown(Unknown::NoProof(_)))),
         "{forced:?}"
@@ -45,14 +45,14 @@ fn nobody_is_absent_by_the_word_of_a_person() {
     // The proof is about another observation of the same pool.
     let other = pool_with("5");
     let proof = all_absent(&other);
-    let forced = proof.force(&pool.rows()[0], &known.facts(), &policy, at(9_999));
+    let forced = proof.force(&pool.rows()[0], &known.facts(&policy, 9_999));
     assert!(
         matches!(forced, Err(Verdict::Unknown(Unknown::NoProof(_)))),
         "{forced:?}"
     );
     let there = HashMap::from([(podref(POD), Presence::Present(None))]);
     let proof = pool.begin_proof().conclude(there);
-    let forced = proof.force(&pool.rows()[0], &known.facts(), &policy, at(9_999));
+    let forced = proof.force(&pool.rows()[0], &known.facts(&policy, 9_999));
     assert!(matches!(forced, Err(Verdict::Held(_))), "{forced:?}");
 }
 

@@ -77,7 +77,7 @@ fn marked(key: &CaseKey) -> Wanted {
 #[test]
 fn a_case_counts_as_known_when_it_was_looked_at_and_as_begun_while_a_mark_is_left() {
     let (mut cases, key) = one();
-    let counts = |cases: &Cases| (cases.at_work(), cases.known(), cases.begun());
+    let counts = |cases: &Cases| (cases.at_work(), cases.known, cases.begun);
     assert_eq!(counts(&cases), (false, 0, 0), "it may have no row");
     begin(&mut cases, at(1));
     assert_eq!(counts(&cases), (true, 0, 0));

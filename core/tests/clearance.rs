@@ -98,19 +98,24 @@ fn w_is_grace_and_the_pods_own_and_one_budget_for_each_row(
     #[case] rows: usize,
     #[case] wait: u64,
 ) {
-    assert_eq!(Policy::default().wait(grace.map(secs), rows), secs(wait));
+    assert_eq!(
+        Policy::default().wait(grace.map(secs), Duration::ZERO, rows),
+        secs(wait)
+    );
 }
 
 #[test]
 fn an_unknown_grace_is_capped_too() {
-    let longest = |policy: &Policy, grace| policy.wait_of(None, secs(grace), 1);
+    let longest = |policy: &Policy, grace| policy.wait(None, secs(grace), 1);
     let policy = Policy::default();
     assert_eq!(longest(&policy, 21_600), secs(180 + 3600));
     assert_eq!(longest(&policy, 0), secs(180 + 30));
     let policy = policy.but(|it| it.max_pod_grace = Some(secs(5)));
     assert_eq!(longest(&policy, 21_600), secs(185));
-    assert_eq!(policy.wait(Some(secs(21_600)), 1), secs(185));
-    assert_eq!(policy.wait(None, 1), secs(185));
+    assert_eq!(
+        policy.wait(Some(secs(21_600)), Duration::ZERO, 1),
+        secs(185)
+    );
 }
 
 #[rstest]
@@ -119,7 +124,10 @@ fn an_unknown_grace_is_capped_too() {
 #[case::budget(Policy { del_budget: Duration::MAX, ..Policy::default() }, 1)]
 #[case::budget_times_rows(Policy { del_budget: Duration::MAX / 2, ..Policy::default() }, usize::MAX)]
 fn a_wait_beyond_all_time_is_for_ever(#[case] policy: Policy, #[case] rows: usize) {
-    assert_eq!(policy.wait(Some(Duration::MAX), rows), Duration::MAX);
+    assert_eq!(
+        policy.wait(Some(Duration::MAX), Duration::ZERO, rows),
+        Duration::MAX
+    );
     let free = free_time(&row_content(), &[answering(100, false)], rows, &policy);
     assert_eq!(free, (Grade::Witnessed, Moment::new(Duration::MAX)));
 }
@@ -148,7 +156,7 @@ proptest! {
         let policy = Policy::default();
         let (grade, free) = free_time(&row_content(), &history, rows, &policy);
         for e in history.iter().filter(|e| e.last.node.is_some()) {
-            let wait = policy.wait(e.last.termination_grace, rows);
+            let wait = policy.wait(e.last.termination_grace, Duration::ZERO, rows);
             let least = if e.settled { policy.cooldown } else { wait };
             prop_assert!(free >= e.at + least);
             if e.last.mirror {

@@ -14,7 +14,7 @@ fn a_smaller_version_of_a_resource_than_was_known_is_history_gone_back() {
     // Once: from then on the present counts.
     let asked = versions.ask("pods", None);
     assert_eq!(versions.hear(&asked, "999"), Heard::Forward);
-    assert_eq!(versions.epoch(), 1);
+    assert_eq!(versions.epoch, 1);
 }
 
 #[test]
@@ -75,5 +75,5 @@ fn a_list_that_was_asked_for_before_history_went_back_is_outdated() {
     assert_eq!(versions.hear(&leases, "1001"), Heard::Outdated);
     let asked = versions.ask("pods", None);
     assert_eq!(versions.hear(&asked, "11"), Heard::Forward);
-    assert_eq!(versions.epoch(), 1);
+    assert_eq!(versions.epoch, 1);
 }

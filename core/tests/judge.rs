@@ -66,9 +66,10 @@ fn evidence_is_weighed_row_by_row() {
     let rows = rows.map(|(key, interface)| (key, row_value(POD, &sandbox(1), interface)));
     let pool = observe(&pool_document("10.0.0.0/24", &rows));
     let known = Known::of(&[good_end()]).seen(0).but(|it| it.rows = 3);
-    let (facts, policy) = (known.facts(), Policy::default());
+    let policy = Policy::default();
+    let facts = known.facts(&policy, 0);
     let rows = pool.rows().iter();
-    let verdicts = rows.map(|row| judge(&pool, row, &Presence::Absent, &facts, &policy, at(0)));
+    let verdicts = rows.map(|row| judge(&pool, row, &Presence::Absent, &facts));
     assert_eq!(
         verdicts.collect::<Vec<_>>(),
         [
@@ -236,7 +237,7 @@ fn rows_of_kept_owners_are_never_touched(#[case] pattern: &str, #[case] kept: bo
     let pool = pool_with("5");
     let proof = all_absent(&pool);
     let known = Known::of(&[good_end()]).seen(0);
-    let released = proof.release(&pool.rows()[0], &known.facts(), &policy, at(1000));
+    let released = proof.release(&pool.rows()[0], &known.facts(&policy, 1000));
     if kept {
         assert_eq!(released.unwrap_err(), Verdict::Unknown(Unknown::KeptOwner));
     } else {

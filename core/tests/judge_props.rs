@@ -31,7 +31,7 @@ proptest! {
         let readable = row.content().map(|content| content.podref.clone());
         let learned = readable.map(|podref| (podref, presence));
         let proof = pool.begin_proof().conclude(learned.into_iter().collect());
-        match proof.release(row, &known.facts(), &policy, at(now)) {
+        match proof.release(row, &known.facts(&policy, now)) {
             Ok(release) => prop_assert_eq!(verdict, Verdict::Stale(release.stale().clone())),
             Err(other) if row.content().is_ok() => prop_assert_eq!(verdict, other),
             Err(other) => prop_assert!(matches!(other, Verdict::Unknown(_))),
@@ -74,8 +74,7 @@ proptest! {
         prop_assert!(matches!(verdict, Verdict::Held(_)), "{:?}", verdict);
         let learned = HashMap::from([(podref(POD), presence)]);
         let proof = pool.begin_proof().conclude(learned);
-        let never = Moment::new(Duration::MAX);
-        prop_assert!(proof.release(row, &known.facts(), &policy, never).is_err());
+        prop_assert!(proof.release(row, &known.facts(&policy, u64::MAX)).is_err());
     }
 
     #[test]
@@ -165,7 +164,7 @@ proptest! {
             panic!("{verdict:?}");
         };
         let due = clearance.wait.is_timed() && clearance.is_over(at(now));
-        let released = proof.release(row, &known.facts(), &policy, at(now));
+        let released = proof.release(row, &known.facts(&policy, now));
         prop_assert_eq!(released.is_ok(), due);
     }
 

@@ -50,18 +50,9 @@ fn judged_beside(
     known: &Known,
     now: u64,
 ) -> Verdict {
-    let facts = known.facts();
     let policy = Policy::default();
-    let address = ip("10.0.0.5");
-    judge_orphan(
-        reservation,
-        address,
-        presence,
-        claims,
-        &facts,
-        &policy,
-        at(now),
-    )
+    let facts = known.facts(&policy, now);
+    judge_orphan(reservation, ip("10.0.0.5"), presence, claims, &facts)
 }
 
 /// DRANET 1.4 writes one podref into the reservations of all ResourceClaims, and no pod has that name.
@@ -239,16 +230,9 @@ fn one_of_nobody_or_of_an_exempted_owner_is_kept() {
         assert_eq!(verdict, Verdict::Unknown(field));
     }
     let policy = Policy::default().but(|it| it.keep_podrefs = vec![Glob::new("default/*")]);
-    let address = "10.0.0.5".parse().unwrap();
-    let verdict = judge_orphan(
-        &reservation(POD),
-        address,
-        &Presence::Absent,
-        &unread(),
-        &known.facts(),
-        &policy,
-        at(5_000),
-    );
+    let facts = known.facts(&policy, 5_000);
+    let absent = &Presence::Absent;
+    let verdict = judge_orphan(&reservation(POD), ip("10.0.0.5"), absent, &unread(), &facts);
     assert_eq!(verdict, Verdict::Unknown(Unknown::KeptOwner));
 }
 
@@ -260,7 +244,11 @@ fn that_a_row_was_older_than_its_pod_says_nothing_of_the_next_pod() {
     let (uid, presence, known) = (state.uid.clone(), present(state), Known::default());
     let check = |uid| {
         let fact = Fact::of(Cause::Predecessor, uid);
-        fact.check(Some(&presence), ip("10.0.0.5"), &known.facts().scope)
+        fact.check(
+            Some(&presence),
+            ip("10.0.0.5"),
+            &known.facts(&Policy::default(), 0).scope,
+        )
     };
     assert_eq!(check(Some(&*uid)), Ok(true));
     assert_eq!(check(Some("another")), Ok(false));
@@ -280,7 +268,11 @@ fn a_pod_whose_status_may_lack_the_address_keeps_it() {
     );
     let check = |known: &Known| {
         let fact = Fact::RunsWithoutIt;
-        fact.check(Some(&presence), ip("10.0.0.5"), &known.facts().scope)
+        fact.check(
+            Some(&presence),
+            ip("10.0.0.5"),
+            &known.facts(&Policy::default(), 0).scope,
+        )
     };
     assert_eq!(check(&known), Ok(true));
     let definition = ipam::parse(config, "old");

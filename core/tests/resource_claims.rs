@@ -47,10 +47,8 @@ fn proof(pool: &ObservedPool, pod: Presence, claims: KnownResourceClaims) -> Pro
 /// The verdict at `now`, if the row may not go.
 fn judged(proof: &Proof<'_>, known: &Known, now: u64) -> Option<Verdict> {
     let row = &proof.observed().rows()[0];
-    let facts = known.facts();
-    proof
-        .release(row, &facts, &Policy::default(), at(now))
-        .err()
+    let policy = Policy::default();
+    proof.release(row, &known.facts(&policy, now)).err()
 }
 
 /// Proven absent at 100, with nodes at work until 10,000.
@@ -258,17 +256,17 @@ fn such_a_pod_is_known_by_its_end(
     #[values(false, true)] in_a_gap: bool,
 ) {
     let nodes = nodes_with(&[("node-1", node_state())]);
-    let mut evidence = Evidence::new(Limits::default(), nodes);
+    let mut evidence = Evidence::new(Policy::default(), Limits::default(), nodes);
     let last = pod("default/dra").but(|it| {
         it.has_resource_claims = has_claims;
         it.containers = containers(&[("main", container)]);
     });
-    evidence.apply_pod(last.clone(), &Policy::default(), at(10));
+    evidence.apply_pod(last.clone(), at(10));
     if in_a_gap {
         evidence.pods.begin_list(at(15));
-        evidence.end_pod_list(&Policy::default(), at(20));
+        evidence.end_pod_list(at(20));
     } else {
-        evidence.delete_pod(last, &Policy::default(), at(20));
+        evidence.delete_pod(last, at(20));
     }
     assert_eq!(evidence.nodes.has_outlasting("node-1"), outlasts);
     assert_eq!(evidence.nodes.any_outlasting(), outlasts);

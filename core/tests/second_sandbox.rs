@@ -76,9 +76,9 @@ fn the_sandbox_of_a_row_is_known_whatever_its_network_is(
 ) {
     let policy = &Policy::default();
     let (all, networks) = (definitions(all), Networks::from([network.map(Into::into)]));
-    let mut evidence = Evidence::new(Limits::default(), Nodes::default());
+    let mut evidence = Evidence::new(Policy::default(), Limits::default(), Nodes::default());
     let running = reporting(POD, "net1", "10.0.0.5");
-    evidence.apply_pod(running.clone(), policy, at(1));
+    evidence.apply_pod(running.clone(), at(1));
     let id = sandbox(2);
     let row = Glance {
         pool: &pool_key(),
@@ -102,7 +102,7 @@ fn the_sandbox_of_a_row_is_known_whatever_its_network_is(
         it.sandbox_ready = Some(false);
         it.containers = containers(&[("main", ENDED)]);
     });
-    let end = evidence.delete_pod(last, policy, at(1_000)).unwrap();
+    let end = evidence.delete_pod(last, at(1_000)).unwrap();
     assert!(end.settled);
     let known = Known {
         networks,
@@ -185,10 +185,10 @@ fn running(container: u64) -> PodState {
 #[case([1, 2, 3])]
 #[case([2, 1, 3])]
 fn nor_is_the_sandbox_of_a_pod_with_added_interfaces(#[case] order: [u64; 3]) {
-    let mut evidence = Evidence::new(Limits::default(), Nodes::default());
+    let mut evidence = Evidence::new(Policy::default(), Limits::default(), Nodes::default());
     let running = reporting(POD, "net1", "10.0.0.5");
     let running = running.but(|it| it.container_ids = [tag(2), tag(3)].into());
-    evidence.apply_pod(running, &Policy::default(), at(1));
+    evidence.apply_pod(running, at(1));
     for number in [order, order].concat() {
         sweep(&mut evidence, number, 10);
     }
@@ -207,10 +207,9 @@ fn nor_is_the_sandbox_of_a_pod_with_added_interfaces(#[case] order: [u64; 3]) {
 #[case::and_the_container_started_after_a_sweep(&[Boot, Sweep, Container], true)]
 #[case::the_boot_was_told_after_its_sandbox_was_seen(&[Sweep, Told, Container, Sweep], true)]
 fn a_second_sandbox_that_a_sweep_saw(#[case] steps: &[Step], #[case] may_be_second: bool) {
-    let policy = &Policy::default();
-    let mut evidence = Evidence::new(Limits::default(), Nodes::default());
+    let mut evidence = Evidence::new(Policy::default(), Limits::default(), Nodes::default());
     boot(&mut evidence, "a", "1", 0);
-    evidence.apply_pod(running(1), policy, at(1));
+    evidence.apply_pod(running(1), at(1));
     sweep(&mut evidence, 7, 10);
     let mut last = 8;
     for (step, second) in steps.iter().zip([50, 60, 70, 80]) {
@@ -221,7 +220,7 @@ fn a_second_sandbox_that_a_sweep_saw(#[case] steps: &[Step], #[case] may_be_seco
                 // The row that the next ADD takes over.
                 sweep(&mut evidence, 7, second + 5);
             }
-            Container => drop(evidence.apply_pod(running(2), policy, at(second))),
+            Container => drop(evidence.apply_pod(running(2), at(second))),
             Sweep => {
                 sweep(&mut evidence, 8, second);
                 last = 9;
@@ -229,7 +228,7 @@ fn a_second_sandbox_that_a_sweep_saw(#[case] steps: &[Step], #[case] may_be_seco
         }
     }
     sweep(&mut evidence, last, 120);
-    let end = evidence.delete_pod(running(2), policy, at(130)).unwrap();
+    let end = evidence.delete_pod(running(2), at(130)).unwrap();
     let row = row_content().but(|it| it.sandbox = sandbox(last).into());
     assert_eq!(end.is_new_sandbox(&row), may_be_second);
 }
@@ -251,22 +250,21 @@ use Step::{Boot, Container, Sweep, Told};
 #[case::and_an_old_state_was_seen(&[1], false)]
 #[case::and_another_container_runs(&[2], true)]
 fn the_machine_was_booted_before_the_end(#[case] seen: &[u64], #[case] is_settled: bool) {
-    let policy = &Policy::default();
-    let mut evidence = Evidence::new(Limits::default(), Nodes::default());
+    let mut evidence = Evidence::new(Policy::default(), Limits::default(), Nodes::default());
     boot(&mut evidence, "a", "1", 0);
-    evidence.apply_pod(running(1), policy, at(1));
+    evidence.apply_pod(running(1), at(1));
     boot(&mut evidence, "b", "2", 50);
     for container in seen {
         let next = running(*container).but(|it| it.deleting = true);
-        evidence.apply_pod(next, policy, at(60));
+        evidence.apply_pod(next, at(60));
     }
     let last = running(2).but(|it| {
         it.phase = Phase::Failed;
         it.sandbox_ready = Some(false);
         it.containers = containers(&[("main", ENDED)]);
     });
-    evidence.apply_pod(last.clone(), policy, at(70));
-    let end = evidence.delete_pod(last, policy, at(71)).unwrap();
+    evidence.apply_pod(last.clone(), at(70));
+    let end = evidence.delete_pod(last, at(71)).unwrap();
     assert_eq!(end.settled, is_settled);
     assert_eq!(end.terminal_since, Some(at(70)));
 }

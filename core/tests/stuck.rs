@@ -5,7 +5,11 @@ use ipgc_core::{breaker::Limits, known::Evidence, pod::wire::Wire};
 use crate::common::prelude::*;
 
 fn evidence() -> Evidence {
-    Evidence::new(Limits::default(), working(&["node-1"], 1_000))
+    Evidence::new(
+        Policy::default(),
+        Limits::default(),
+        working(&["node-1"], 1_000),
+    )
 }
 
 fn running() -> PodState {
@@ -20,11 +24,11 @@ fn deleting() -> PodState {
 #[test]
 fn and_if_a_list_shows_its_successor() {
     let mut evidence = evidence();
-    evidence.apply_pod(running(), &Policy::default(), at(0));
-    evidence.apply_pod(deleting(), &Policy::default(), at(100));
+    evidence.apply_pod(running(), at(0));
+    evidence.apply_pod(deleting(), at(100));
     evidence.pods.begin_list(at(990));
     let next = running().but(|it| it.uid = "uid-2".into());
-    let ended = evidence.apply_pod(next, &Policy::default(), at(1_000));
+    let ended = evidence.apply_pod(next, at(1_000));
     assert!(ended.unwrap().may_outlast());
 }
 
@@ -38,7 +42,7 @@ fn a_foreign_phase_does_not_make_a_stuck_pod_end(#[case] phase: Phase) {
     evidence.pods.apply(deleting(), at(100));
     let last = deleting().but(|it| it.phase = phase);
     evidence.pods.apply(last.clone(), at(999));
-    let ended = evidence.delete_pod(last, &Policy::default(), at(1_000));
+    let ended = evidence.delete_pod(last, at(1_000));
     assert!(ended.unwrap().may_outlast());
 }
 
@@ -103,11 +107,10 @@ fn a_container_with_a_policy_of_its_own_is_started_anew(
 #[case::ran(false)]
 fn a_container_that_ended_during_the_deletion_is_not_started(#[case] restarts: bool) {
     let mut evidence = evidence();
-    let policy = Policy::default();
     let before = running().but(|it| it.restarts = restarts);
-    evidence.apply_pod(before, &policy, at(0));
+    evidence.apply_pod(before, at(0));
     let last = deleting().but(|it| it.containers = containers(&[("main", ENDED)]));
-    let ended = evidence.delete_pod(last, &policy, at(10));
+    let ended = evidence.delete_pod(last, at(10));
     assert_eq!(ended.unwrap().may_outlast(), restarts);
 }
 
@@ -116,10 +119,9 @@ fn a_container_that_ended_during_the_deletion_is_not_started(#[case] restarts: b
 #[case::when_it_is_forced_away(false)]
 #[case::when_its_node_fails(true)]
 fn a_kubelet_that_did_not_stop_a_pod_is_known_also_if_it_fell_silent_since(#[case] fails: bool) {
-    let policy = Policy::default();
     let mut evidence = evidence();
-    evidence.apply_pod(running(), &policy, at(0));
-    evidence.apply_pod(deleting(), &policy, at(100));
+    evidence.apply_pod(running(), at(0));
+    evidence.apply_pod(deleting(), at(100));
     for second in (1_010..=1_100).step_by(10) {
         let last = Some("1000");
         evidence
@@ -129,29 +131,29 @@ fn a_kubelet_that_did_not_stop_a_pod_is_known_also_if_it_fell_silent_since(#[cas
     if fails {
         evidence.nodes.apply("node-1", not_ready(), at(1_100));
     }
-    let ended = evidence.delete_pod(deleting(), &policy, at(1_100));
+    let ended = evidence.delete_pod(deleting(), at(1_100));
     assert!(ended.unwrap().may_outlast());
 }
 
 /// A kubelet that is too old for the condition `PodReadyToStartContainers`.
 #[test]
 fn who_writes_a_terminal_phase_while_a_container_runs_is_not_the_kubelet() {
-    let (mut evidence, policy) = (evidence(), Policy::default());
+    let mut evidence = evidence();
     let old = |state: PodState| state.but(|it| it.sandbox_ready = None);
-    evidence.apply_pod(old(running()), &policy, at(0));
-    evidence.apply_pod(old(deleting()), &policy, at(100));
+    evidence.apply_pod(old(running()), at(0));
+    evidence.apply_pod(old(deleting()), at(100));
     let last = old(deleting()).but(|it| it.phase = Phase::Failed);
-    evidence.apply_pod(last.clone(), &policy, at(999));
-    let ended = evidence.delete_pod(last, &policy, at(1_000));
+    evidence.apply_pod(last.clone(), at(999));
+    let ended = evidence.delete_pod(last, at(1_000));
     assert!(ended.unwrap().may_outlast());
 }
 
 /// A kubelet stopped it after all, though later than W, and said so.
 #[test]
 fn a_pod_that_its_kubelet_ended_late_is_not_held_for_ever() {
-    let (mut evidence, policy) = (evidence(), Policy::default());
-    evidence.apply_pod(running(), &policy, at(0));
-    evidence.apply_pod(deleting(), &policy, at(100));
+    let mut evidence = evidence();
+    evidence.apply_pod(running(), at(0));
+    evidence.apply_pod(deleting(), at(100));
     evidence.nodes.apply("node-1", not_ready(), at(900));
     let last = deleting().but(|it| {
         it.phase = Phase::Failed;
@@ -160,9 +162,9 @@ fn a_pod_that_its_kubelet_ended_late_is_not_held_for_ever() {
     });
     // What was before is in doubt, so that it is no good end.
     evidence.pods.begin_list(at(950));
-    evidence.apply_pod(last.clone(), &policy, at(960));
-    evidence.end_pod_list(&policy, at(960));
-    let ended = evidence.delete_pod(last, &policy, at(1_000)).unwrap();
+    evidence.apply_pod(last.clone(), at(960));
+    evidence.end_pod_list(at(960));
+    let ended = evidence.delete_pod(last, at(1_000)).unwrap();
     assert!(!ended.settled && !ended.may_outlast());
 }
 
@@ -175,17 +177,16 @@ fn a_kubelet_that_did_not_stop_a_pod_is_known_also_if_its_node_fails_then(
     #[case] fails: u64,
     #[case] is_known: bool,
 ) {
-    let policy = Policy::default();
     for is_removed in [false, true] {
         let mut evidence = evidence();
-        evidence.apply_pod(running(), &policy, at(0));
-        evidence.apply_pod(deleting(), &policy, at(100));
+        evidence.apply_pod(running(), at(0));
+        evidence.apply_pod(deleting(), at(100));
         if is_removed {
             evidence.nodes.remove("node-1", at(fails));
         } else {
             evidence.nodes.apply("node-1", not_ready(), at(fails));
         }
-        let ended = evidence.delete_pod(deleting(), &policy, at(fails + 1_000));
+        let ended = evidence.delete_pod(deleting(), at(fails + 1_000));
         assert_eq!(ended.unwrap().may_outlast(), is_known);
     }
 }
@@ -193,11 +194,11 @@ fn a_kubelet_that_did_not_stop_a_pod_is_known_also_if_its_node_fails_then(
 /// A list shows it as deleting when its node is not ready any more: nobody knows whether the kubelet had the time.
 #[test]
 fn a_pod_that_a_list_shows_after_its_node_failed_is_not_taken_for_stuck() {
-    let (mut evidence, policy) = (evidence(), Policy::default());
+    let mut evidence = evidence();
     evidence.nodes.apply("node-1", not_ready(), at(900));
     evidence.pods.begin_list(at(950));
-    evidence.apply_pod(deleting(), &policy, at(960));
-    evidence.end_pod_list(&policy, at(960));
-    let ended = evidence.delete_pod(deleting(), &policy, at(2_000));
+    evidence.apply_pod(deleting(), at(960));
+    evidence.end_pod_list(at(960));
+    let ended = evidence.delete_pod(deleting(), at(2_000));
     assert!(!ended.unwrap().may_outlast());
 }

@@ -74,7 +74,7 @@ fn course(events: Vec<Event>) -> Vec<bool> {
             State(state) => trail.advance(&state),
             Gap => trail.gap(),
         }
-        trail.is_settled()
+        trail.settled
     };
     events.into_iter().map(after).collect()
 }
@@ -226,14 +226,14 @@ proptest! {
     ) {
         let mut trail = Trail::default();
         for end in 0..events.len() {
-            let before = trail.is_settled();
+            let before = trail.settled;
             let Some(last) = &events[end] else {
                 trail.gap();
-                prop_assert_eq!(trail.is_settled(), before);
+                prop_assert_eq!(trail.settled, before);
                 continue;
             };
             trail.advance(last);
-            if !trail.is_settled() {
+            if !trail.settled {
                 continue;
             }
             prop_assert!(last.phase.is_terminal());

@@ -270,11 +270,10 @@ impl World {
         let Some(observed) = parse(&observation.pool, observation.at) else {
             return Turn::Idle;
         };
-        let (policy, now) = (scenario.policy(), moment(self.now));
         let knowledge = doctored::Knowledge::of(scenario, replica, &observed, seen, self);
         let proof = observed.begin_proof().conclude(knowledge.presence.clone());
         let free = |row| {
-            let release = |facts: &Facts<'_>| proof.release(row, facts, &policy, now).ok();
+            let release = |facts: &Facts<'_>| proof.release(row, facts).ok();
             knowledge.with_facts(&observed, row, release)?
         };
         let mut releases: Vec<Release<'_>> = observed.rows().iter().filter_map(free).collect();

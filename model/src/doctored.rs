@@ -12,6 +12,7 @@ use ipgc_core::{
     pods::Others,
     pool::{ObservedPool, Row, RowCount},
     proof::Presence,
+    time::Moment,
 };
 use json_patch::{Patch, PatchOperation};
 use serde_json::{Value, json};
@@ -29,6 +30,7 @@ pub struct Knowledge {
     pub presence: HashMap<PodRef, Presence>,
     known: HashMap<PodRef, Known>,
     others: Others,
+    now: Moment,
 }
 
 impl Knowledge {
@@ -47,7 +49,8 @@ impl Knowledge {
             };
             (parsed_podref(seen.name), presence)
         });
-        let mut evidence = Evidence::new(Limits::default(), replica.nodes.clone());
+        let mut evidence =
+            Evidence::new(scenario.policy(), Limits::default(), replica.nodes.clone());
         evidence.pods = replica.pods.clone();
         evidence.first_seen = replica.sightings.clone();
         let is_heard = replica.fresh || scenario.mutations.has(Mutation::StaleIsFresh);
@@ -63,6 +66,7 @@ impl Knowledge {
             presence: presence.collect(),
             known: known.collect(),
             others: evidence.pods.others(contents()),
+            now: moment(world.now),
             evidence,
         };
         knowledge.doctor(scenario.mutations, observed, seen, world);
@@ -83,7 +87,9 @@ impl Knowledge {
         let networks = evidence.networks_of(observed.key(), observed.range);
         let of_pool = (observed.key(), observed.range, &networks);
         let others = self.others.of(content);
-        Some(act(&evidence.facts(of_pool, sighting, known, &others)))
+        Some(act(
+            &evidence.facts(of_pool, sighting, known, &others, self.now)
+        ))
     }
 
     fn doctor(

@@ -196,7 +196,7 @@ impl<'s> Assessor<'s> {
         let of_pool = (Some(place), place.pool.range, &place.networks);
         let others = content.map(|row| self.index.others.of(row));
         let facts = self.facts(content, of_pool, &presence, others.as_deref());
-        let verdict = judge(pool, row, &presence, &facts, self.policy, NOW);
+        let verdict = judge(pool, row, &presence, &facts);
         Judged {
             place: Some(place),
             item: Item::Row(pool, row),
@@ -279,15 +279,7 @@ impl<'s> Assessor<'s> {
                 let of_pool = (None, None, &networks);
                 let others = content.as_ref().map(|row| self.index.others.of(row));
                 let facts = self.facts(content.as_ref(), of_pool, &presence, others.as_deref());
-                let verdict = judge_orphan(
-                    reserved,
-                    address,
-                    &presence,
-                    &self.claims,
-                    &facts,
-                    self.policy,
-                    NOW,
-                );
+                let verdict = judge_orphan(reserved, address, &presence, &self.claims, &facts);
                 let mut verdict = self.as_far_as_known(verdict);
                 let rows = self.index.holders(address);
                 let rows = rows.filter(|(_, owner)| *owner == reserved.owner()).count();
@@ -326,7 +318,7 @@ impl<'s> Assessor<'s> {
         let of_pool = (place, observed.range, &networks);
         let others = content.map(|row| self.index.others.of(row));
         let facts = self.facts(content, of_pool, &presence, others.as_deref());
-        proof.force(row, &facts, self.policy, NOW)
+        proof.force(row, &facts)
     }
 
     /// The verdict, as far as the snapshot has what it rests on.
@@ -378,6 +370,8 @@ impl<'s> Assessor<'s> {
             longest_grace: self.longest_grace,
             // The list of pods was read after the rows, whole.
             fresh: true,
+            policy: self.policy,
+            now: NOW,
         }
     }
 

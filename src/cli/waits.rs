@@ -7,7 +7,7 @@ use super::values::{duration, glob};
 use crate::{
     audit::words::duration as duration_text,
     core::{
-        evidence::{KUBELET_NEEDS, Policy},
+        evidence::{DEFAULT_POD_GRACE, KUBELET_NEEDS, Policy},
         podref::Glob,
     },
 };
@@ -49,7 +49,8 @@ pub struct Args {
 impl Args {
     /// A warning, where the waits add up to less than a kubelet needs.
     pub fn warning(&self) -> Option<String> {
-        let wait = Some(self.policy().wait(None, 1)).filter(|wait| *wait < KUBELET_NEEDS)?;
+        let wait = Some(self.policy().wait(None, DEFAULT_POD_GRACE, 1))
+            .filter(|wait| *wait < KUBELET_NEEDS)?;
         Some(format!(
             "waits are too short for a pod that was not seen ending well: an address goes after {}, and its kubelet may \
              need {} to stop its sandbox (--grace, --max-pod-grace, --del-budget)",

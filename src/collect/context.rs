@@ -138,6 +138,7 @@ impl Context {
         let leadership = Leadership::always(clock);
         let gate = Gate::new(clock, client.clone());
         let counters = Arc::<Counters>::default();
+        let evidence = Evidence::new(config.policy.clone(), config.breaker, Nodes::default());
         let (events, _) = report::channel(
             client.clone(),
             counters.clone(),
@@ -158,7 +159,7 @@ impl Context {
             claims: Mutex::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
-            evidence: Evidence::new(config.breaker, Nodes::default()).into(),
+            evidence: evidence.into(),
             freshness: Arc::new(Freshness::always(clock)),
             reading_nodes: tokio::sync::Mutex::default(),
             reading_pools: tokio::sync::Mutex::default(),
@@ -225,8 +226,8 @@ impl Context {
         let sighting = evidence.first_seen.get(pool.uid(), row);
         let networks = evidence.networks_of(pool.key(), pool.range);
         let of_pool = (pool.key(), pool.range, &networks);
-        let facts = evidence.facts(of_pool, sighting, known, &[]);
-        judge(pool, row, &presence, &facts, &self.config.policy, now)
+        let facts = evidence.facts(of_pool, sighting, known, &[], now);
+        judge(pool, row, &presence, &facts)
     }
 
     /// Whether this is news about a pool; told once, it is none any more.

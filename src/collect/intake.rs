@@ -70,8 +70,7 @@ impl Sink<LeanPod> for PodSink {
         let Some(state) = self.state(pod) else {
             return;
         };
-        let policy = &self.0.config.policy;
-        let predecessor = self.with(|evidence, now| evidence.apply_pod(state, policy, now));
+        let predecessor = self.with(|evidence, now| evidence.apply_pod(state, now));
         self.ended(predecessor);
     }
 
@@ -80,8 +79,7 @@ impl Sink<LeanPod> for PodSink {
             return;
         };
         let may_outlast = state.has_resource_claims;
-        let policy = &self.0.config.policy;
-        let ended = self.with(|evidence, now| evidence.delete_pod(state, policy, now));
+        let ended = self.with(|evidence, now| evidence.delete_pod(state, now));
         if may_outlast {
             // Boots are confirmed from now on.
             self.0.node_news.notify_one();
@@ -91,7 +89,7 @@ impl Sink<LeanPod> for PodSink {
 
     fn end_list(&mut self) {
         let missing = self.with(|evidence, now| {
-            let missing = evidence.end_pod_list(&self.0.config.policy, now);
+            let missing = evidence.end_pod_list(now);
             // This comes before the lock is released: until the nodes are listed, rows of unseen pods wait.
             evidence.nodes.gap(now);
             missing

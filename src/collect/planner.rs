@@ -59,7 +59,6 @@ impl Context {
         let config = &self.config;
         let backoff = Backoff::new(config.retry_from, config.retry_to);
         let terms = Terms {
-            policy: &config.policy,
             capacity: config.queue_capacity,
             retry_after: &|failures| {
                 (failures < config.max_retries).then(|| backoff.wait_after(failures))

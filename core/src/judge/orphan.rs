@@ -3,18 +3,16 @@
 use std::{net::IpAddr, time::Duration};
 
 use super::{
-    Cause, Held, Stale, Unknown, Verdict, absent, beside_others, by_own_pod, held_while_at_work,
-    is_changing,
+    Cause, Held, Stale, Unknown, Verdict, beside_others, by_own_pod, by_presence,
+    held_while_at_work, is_changing,
 };
 use crate::{
     clearance::{Clearance, Facts, Subject},
-    evidence::Policy,
     names::may_be_of_another,
     pod::PodState,
     pool::Unreadable,
     proof::{KnownResourceClaims, OF_RESOURCE_CLAIMS, Presence, of_lone_reservation},
     reservation::Reservation,
-    time::Moment,
 };
 
 /// A reservation that has no row waits for so much longer: an upstream DEL in flight deletes it by
@@ -31,9 +29,8 @@ pub fn judge_orphan(
     presence: &Presence,
     claims: &KnownResourceClaims,
     facts: &Facts<'_>,
-    policy: &Policy,
-    now: Moment,
 ) -> Verdict {
+    let policy = facts.policy;
     let row = match reservation.as_row(address) {
         Ok(row) => row,
         Err(unreadable) => return Verdict::Unknown(Unknown::Unreadable(unreadable)),
@@ -42,13 +39,8 @@ pub fn judge_orphan(
     if policy.keeps(&row.podref) && !reservation.is_claimed() {
         return Verdict::Unknown(Unknown::KeptOwner);
     }
-    let subject = Subject {
-        row: &row,
-        facts,
-        policy,
-        now,
-    };
-    let first = facts.sighting.map_or(now, |sighting| sighting.first);
+    let subject = Subject { row: &row, facts };
+    let first = subject.first_seen();
     let stale = |cause, clearance| Verdict::Stale(Stale { cause, clearance });
     let is_of_claims = row.podref.as_str() == OF_RESOURCE_CLAIMS;
     let presence = of_lone_reservation(&row.podref, address, claims, presence.clone());
@@ -57,31 +49,24 @@ pub fn judge_orphan(
         // The next steps give the reservation back, whoever else has the address.
         return stale(Cause::Deleted, Clearance::certain(ripe));
     }
-    let verdict = match &presence {
-        Presence::Unknown(reason) => Verdict::Unknown(Unknown::NoProof(reason.clone())),
-        Presence::Present(_) if is_of_claims => Verdict::Held(Held::ResourceClaim),
-        Presence::Absent if is_of_claims => stale(Cause::Deleted, subject.of_resource_claim()),
-        Presence::Present(None) => Verdict::Held(Held::Present),
-        Presence::Absent => Verdict::Stale(absent(&subject)),
-        Presence::Present(Some(pod)) => {
-            // The name can have several readings. If the pod reports one of them, the reservation stays.
-            // No row says where the pod has the address: a file on the nodes may name the network.
-            let is_reported = facts.scope.is_reported_by(pod, address)
-                || facts.scope.is_reported_without_name_by(pod, address)
-                || may_be_of_another(&reservation.name, Some(address), pod);
-            if let Some(verdict) = by_own_pod(&subject, pod, is_reported) {
-                verdict
-            } else if is_changing(pod) {
-                held_while_at_work(&subject, pod, Held::Changing)
-            } else if !facts.scope.is_told_by(pod, address) {
-                Verdict::Held(Held::Drift)
-            } else {
-                let from = first + policy.leftover_grace;
-                stale(Cause::Leftover, subject.of_former_sandbox(pod, from))
-            }
+    let of_pod = |pod: &PodState| {
+        // The name can have several readings. If the pod reports one of them, the reservation stays.
+        // No row says where the pod has the address: a file on the nodes may name the network.
+        let is_reported = facts.scope.is_reported_by(pod, address)
+            || facts.scope.is_reported_without_name_by(pod, address)
+            || may_be_of_another(&reservation.name, Some(address), pod);
+        if let Some(verdict) = by_own_pod(&subject, pod, is_reported) {
+            verdict
+        } else if is_changing(pod) {
+            held_while_at_work(&subject, pod, Held::Changing)
+        } else if !facts.scope.is_told_by(pod, address) {
+            Verdict::Held(Held::Drift)
+        } else {
+            let from = first + policy.leftover_grace;
+            stale(Cause::Leftover, subject.of_former_sandbox(pod, from))
         }
     };
-    let verdict = match verdict {
+    let verdict = match by_presence(&subject, &presence, is_of_claims, of_pod) {
         Verdict::Stale(Stale { cause, clearance }) => {
             // A mark is no proof: it may be from before the API server's data went back.
             let clearance = clearance.later(ORPHAN_MORE);

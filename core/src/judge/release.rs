@@ -3,10 +3,8 @@
 use super::{Stale, Unknown, Verdict, judge};
 use crate::{
     clearance::Facts,
-    evidence::Policy,
     pool::{Row, RowContent},
     proof::{Presence, Proof},
-    time::Moment,
 };
 
 /// A row that may go now. Only [`Proof::release`] and, by the word of a person, [`Proof::force`] make one.
@@ -39,38 +37,24 @@ impl<'a> Proof<'a> {
     /// observation, a later one of the same pool included, it proves nothing.
     ///
     /// # Errors
-    /// The verdict, when the row may not go at `now`.
-    pub fn release(
-        &self,
-        row: &'a Row,
-        facts: &Facts<'_>,
-        policy: &Policy,
-        now: Moment,
-    ) -> Result<Release<'a>, Verdict> {
-        self.judged(row, facts, policy, now, false)
+    /// The verdict, when the row may not go now.
+    pub fn release(&self, row: &'a Row, facts: &Facts<'_>) -> Result<Release<'a>, Verdict> {
+        self.judged(row, facts, false)
     }
 
     /// The same by the word of a person that no sandbox answers on the address: whatever the row waits for, its wait
     /// counts as over, and a pod that runs without using the address does not keep it. All else is proven all the same.
     ///
     /// # Errors
-    /// The verdict, when the row may not go at `now` by that word either.
-    pub fn force(
-        &self,
-        row: &'a Row,
-        facts: &Facts<'_>,
-        policy: &Policy,
-        now: Moment,
-    ) -> Result<Release<'a>, Verdict> {
-        self.judged(row, facts, policy, now, true)
+    /// The verdict, when the row may not go now by that word either.
+    pub fn force(&self, row: &'a Row, facts: &Facts<'_>) -> Result<Release<'a>, Verdict> {
+        self.judged(row, facts, true)
     }
 
     fn judged(
         &self,
         row: &'a Row,
         facts: &Facts<'_>,
-        policy: &Policy,
-        now: Moment,
         forced: bool,
     ) -> Result<Release<'a>, Verdict> {
         let presence = match row.content() {
@@ -78,10 +62,14 @@ impl<'a> Proof<'a> {
             Ok(_) => Presence::Unknown("the row is of another observation".into()),
             Err(_) => Presence::Unknown("not asked".into()),
         };
-        let verdict = judge(self.observed(), row, &presence, facts, policy, now);
-        let verdict = if forced { verdict.forced(now) } else { verdict };
+        let verdict = judge(self.observed(), row, &presence, facts);
+        let verdict = if forced {
+            verdict.forced(facts.now)
+        } else {
+            verdict
+        };
         match verdict {
-            Verdict::Stale(stale) if forced || stale.is_free(now) => match row.content() {
+            Verdict::Stale(stale) if forced || stale.is_free(facts.now) => match row.content() {
                 Ok(content) => Ok(Release {
                     row,
                     content,

@@ -309,7 +309,7 @@ impl Known {
         Self { nodes, ..self }
     }
 
-    pub fn facts(&self) -> Facts<'_> {
+    pub fn facts<'f>(&'f self, policy: &'f Policy, now: u64) -> Facts<'f> {
         Facts {
             ended: &self.ended,
             living: self.living.clone(),
@@ -327,6 +327,8 @@ impl Known {
             slice: self.slice.as_deref(),
             longest_grace: self.longest_grace,
             fresh: self.fresh,
+            policy,
+            now: at(now),
         }
     }
 
@@ -339,19 +341,13 @@ impl Known {
         now: u64,
     ) -> Verdict {
         let row = &pool.rows()[0];
-        judge(pool, row, presence, &self.facts(), policy, at(now))
+        judge(pool, row, presence, &self.facts(policy, now))
     }
 
     /// The conclusion of all evidence about this row of an absent pod.
     pub fn weigh(&self, row: &RowContent, policy: &Policy, now: u64) -> Clearance {
-        let (facts, now) = (&self.facts(), at(now));
-        Subject {
-            row,
-            facts,
-            policy,
-            now,
-        }
-        .of_deleted()
+        let facts = &self.facts(policy, now);
+        Subject { row, facts }.of_deleted()
     }
 }
 
@@ -434,7 +430,7 @@ pub fn release<'a>(proof: &Proof<'a>, row: &'a Row) -> Result<Release<'a>, Verdi
         })
         .ok();
     let known = Known::of(&Vec::from_iter(evidence)).seen(0);
-    proof.release(row, &known.facts(), &Policy::default(), at(1_000_000))
+    proof.release(row, &known.facts(&Policy::default(), 1_000_000))
 }
 
 /// All rows of the pool, released.

@@ -56,7 +56,7 @@ impl Assessor<'_> {
         let policy = self.policy;
         let grace = pod.and_then(|pod| pod.termination_grace);
         let rows = self.index.rows_of(it.owner()).rows();
-        let wait = duration(policy.wait_of(grace, self.longest_grace, rows));
+        let wait = duration(policy.wait(grace, self.longest_grace, rows));
         let begins = match pod {
             Some(pod) if pod.phase.is_terminal() => {
                 "once all its containers are known to have ended, or its pod is gone,"

@@ -225,7 +225,7 @@ fn is_news(
     wanted.name_may_return
         && (!is_fresh
             || live.is_some_and(|live| read != Some(&*live.state.uid))
-            || pods.listed_at() > since
+            || pods.listed_at > since
             || ended.any(|end| end.at > since))
 }
 

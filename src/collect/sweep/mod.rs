@@ -138,7 +138,7 @@ impl Context {
             if report.pools_unreadable == 0 {
                 evidence.overlaps = overlaps;
                 let pods = &mut evidence.pods;
-                let wait = self.config.policy.wait_of(None, pods.longest_grace(), 1);
+                let wait = self.config.policy.wait(None, pods.longest_grace(), 1);
                 if reservations.is_ok() {
                     pods.end_sweep(begun, wait);
                 }
@@ -165,7 +165,7 @@ impl Context {
             let evidence = &mut *self.evidence();
             let limits = &evidence.limits;
             let changed = evidence.breaker.assess(limits, count, begun, wall);
-            (changed, evidence.breaker.open_since())
+            (changed, evidence.breaker.open_since)
         };
         let (suspect, rows) = count;
         if changed && open_since.is_some() {

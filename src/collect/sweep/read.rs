@@ -194,7 +194,7 @@ impl<'l> SweepRead<'l> {
                         range: row.range,
                         definitions: &evidence.definitions,
                     };
-                    let notes = fresh && !evidence.pods.is_listing();
+                    let notes = fresh && !evidence.pods.listing;
                     // The index counts rows too, so each is shown to it.
                     let is_live = evidence.pods.glance(row, scope, notes, now);
                     !is_live || is_of_claim || owns_lone

@@ -111,7 +111,7 @@ impl<'t> Turn<'t> {
         let evidence = context.evidence();
         // The end of an incarnation may have led to other pools, or to none.
         for (podref, work) in &mut batch.works {
-            work.look(&evidence.pods.ended(podref), evidence.pods.listed_at());
+            work.look(&evidence.pods.ended(podref), evidence.pods.listed_at);
         }
         drop(evidence);
         Self {

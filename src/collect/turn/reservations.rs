@@ -287,7 +287,6 @@ impl Turn<'_> {
         let mut here = RowCount::default();
         here.add(found.interface.as_deref());
         let known = self.context.known(podref, self.batch.ends(podref), here);
-        let policy = &self.context.config.policy;
         let row = found.as_row(address).ok()?;
         let others = self.context.evidence().pods.others([&row].into_iter());
         let networks = [network.clone()].into();
@@ -304,9 +303,9 @@ impl Turn<'_> {
         // The name of a reservation tells no node.
         let facts = Facts {
             slice: None,
-            ..evidence.facts(of_pool, Some(sighting), &known, &others)
+            ..evidence.facts(of_pool, Some(sighting), &known, &others, now)
         };
-        let verdict = judge_orphan(found, address, &presence, claims, &facts, policy, now);
+        let verdict = judge_orphan(found, address, &presence, claims, &facts);
         drop(evidence);
         if podref.as_str() == OF_RESOURCE_CLAIMS && !matches!(verdict, Verdict::Stale(_)) {
             // It waits from when it is known that no claim reports its address any more.

@@ -117,7 +117,7 @@ impl Turn<'_> {
         let names = || {
             let now = context.clock.now();
             let evidence = context.evidence();
-            evidence.nodes_to_read(pool, known.iter(), others, &context.config.policy, now)
+            evidence.nodes_to_read(pool, known.iter(), others, now)
         };
         // The pods of a ResourceClaim may be on any node, also on one that the watch has not told.
         let all = known.values().any(|known| known.has_resource_claims);
@@ -182,14 +182,13 @@ impl Turn<'_> {
                 let first_seen = &mut self.context.evidence().first_seen;
                 first_seen.see_absent(observed.uid(), row, now);
             }
-            let policy = &self.context.config.policy;
             let evidence = self.context.evidence();
             let sighting = evidence.first_seen.get(observed.uid(), row);
             let networks = evidence.networks_of(observed.key(), observed.range);
             let of_pool = (observed.key(), observed.range, &networks);
             let others = others.of(content);
-            let facts = evidence.facts(of_pool, sighting, known, &others);
-            let answer = proof.release(row, &facts, policy, now);
+            let facts = evidence.facts(of_pool, sighting, known, &others, now);
+            let answer = proof.release(row, &facts);
             drop(evidence);
             match answer {
                 Ok(release) => {
