@@ -11,7 +11,7 @@ use std::{
 use crate::{
     definitions::Networks,
     evidence::Ended,
-    judge::{Cause, Release},
+    judge::Release,
     known::{Evidence, Known},
     podref::PodRef,
     pool::{ObservedPool, PoolKey, RowCount},
@@ -70,20 +70,21 @@ impl Batch {
         orphans.collect()
     }
 
-    /// The reservations without a row that were claimed earlier, and wait.
-    pub fn claimed(&self) -> Vec<Wanted> {
-        let claimed = self.works.values().flat_map(|work| &work.claimed);
-        claimed.cloned().collect()
+    /// The reservations that are not done: of rows that are gone, this turn's and earlier ones', and those without a row
+    /// that were claimed earlier, and wait.
+    pub fn wanted(&self) -> Vec<Wanted> {
+        let wanted = self.works.values().flat_map(|work| &work.wanted);
+        wanted.cloned().collect()
     }
 
-    /// From now on these are the ones that wait.
-    pub fn note_claimed(&mut self, claimed: Vec<Wanted>) {
+    /// All of these are done that are not `left`. Those that were `claimed` now wait too.
+    pub fn reservations_done(&mut self, left: impl Fn(&Wanted) -> bool, claimed: Vec<Wanted>) {
         for work in self.works.values_mut() {
-            work.claimed.clear();
+            work.wanted.retain(&left);
         }
         for wanted in claimed {
             if let Some(work) = self.works.get_mut(&wanted.row.podref) {
-                work.claimed.push(wanted);
+                work.wanted.push(wanted);
             }
         }
     }
@@ -94,16 +95,15 @@ impl Batch {
         &mut self,
         releases: &[Release<'_>],
         networks: &Arc<Networks>,
+        evidence: &Evidence,
         living: impl Fn(&PodRef) -> Option<Box<str>>,
     ) {
         self.forget_attempt(releases);
         for release in releases {
             let podref = &release.content().podref;
             if let Some(work) = self.works.get_mut(podref) {
-                let cause = release.stale().cause;
-                let is_of_one = matches!(cause, Cause::Completed | Cause::Predecessor);
-                let incarnation = is_of_one.then(|| living(podref)).flatten();
-                work.note_attempt(release, networks, incarnation);
+                let ends = evidence.pods.ended(podref);
+                work.note_attempt(release, networks, &ends, living(podref).as_deref());
             }
         }
     }
@@ -111,58 +111,42 @@ impl Batch {
     /// A rejected patch removed nothing: rows that are gone later, others removed.
     pub fn forget_attempt(&mut self, releases: &[Release<'_>]) {
         let keys: HashSet<_> = releases.iter().map(|release| release.row().key()).collect();
-        self.retain(|removed| removed.confirmed || !keys.contains(&*removed.key));
+        self.retain(|removed| !keys.contains(&*removed.key));
     }
 
     /// The removals that were asked for and not done are not waited for any more.
     pub fn give_up_attempts(&mut self) {
-        self.retain(|removed| removed.confirmed);
+        self.retain(|_| false);
     }
 
     /// The patch was answered with 200: its rows are gone.
     #[must_use]
-    pub fn confirm(&mut self, releases: &[Release<'_>]) -> Vec<(PodRef, Removed)> {
+    pub fn confirm(&mut self, releases: &[Release<'_>]) -> Vec<Removed> {
         let keys: HashSet<_> = releases.iter().map(|release| release.row().key()).collect();
         self.confirm_if(|removed| keys.contains(&*removed.key))
     }
 
     /// The pool is gone, and with it every row whose removal was asked for.
     #[must_use]
-    pub fn confirm_all(&mut self) -> Vec<(PodRef, Removed)> {
+    pub fn confirm_all(&mut self) -> Vec<Removed> {
         self.confirm_if(|_| true)
     }
 
     /// Rows whose removal was asked for in an earlier try, or without a clear answer, and which
     /// are no longer there.
     #[must_use]
-    pub fn confirm_missing(&mut self, observed: &ObservedPool) -> Vec<(PodRef, Removed)> {
+    pub fn confirm_missing(&mut self, observed: &ObservedPool) -> Vec<Removed> {
         let rows: HashMap<_, _> = observed.rows().iter().map(|r| (r.key(), r)).collect();
         // The same owner with another content: a successor adopted the row. Whether it was ever
         // gone nobody can tell, so it is not ours to report, nor is its reservation.
         let adopted = |removed: &Removed| {
+            let was = &removed.wanted.row;
             rows.get(&*removed.key).is_some_and(|row| {
-                row.podref_text() == Some(removed.content.podref.as_str())
-                    && row.content().ok() != Some(&removed.content)
+                row.podref_text() == Some(was.podref.as_str()) && row.content().ok() != Some(was)
             })
         };
-        self.retain(|removed| removed.confirmed || !adopted(removed));
+        self.retain(|removed| !adopted(removed));
         self.confirm_if(|removed| !rows.contains_key(&*removed.key))
-    }
-
-    /// Something about each row that is gone and whose reservation is not done, this turn's and
-    /// earlier ones'.
-    pub fn gone<T>(&self, what: impl Fn(&PodRef, &Removed) -> T) -> Vec<T> {
-        let mut gone = Vec::new();
-        for (podref, work) in &self.works {
-            let removed = work.removed.iter().filter(|removed| removed.confirmed);
-            gone.extend(removed.map(|removed| what(podref, removed)));
-        }
-        gone
-    }
-
-    /// The reservations of all rows that are gone are done, except for these owners.
-    pub fn reservations_done(&mut self, except: &BTreeSet<PodRef>) {
-        self.retain(|removed| !removed.confirmed || except.contains(&removed.content.podref));
     }
 
     /// Takes out the cases none of whose reservations are to go.
@@ -179,14 +163,14 @@ impl Batch {
         }
     }
 
-    fn confirm_if(&mut self, gone: impl Fn(&Removed) -> bool) -> Vec<(PodRef, Removed)> {
+    /// These rows are gone, and from now on their reservations are to go.
+    fn confirm_if(&mut self, gone: impl Fn(&Removed) -> bool) -> Vec<Removed> {
         let mut confirmed = Vec::new();
-        for (podref, work) in &mut self.works {
-            let asked = work.removed.iter_mut().filter(|it| !it.confirmed);
-            for removed in asked.filter(|it| gone(it)) {
-                removed.confirmed = true;
-                confirmed.push((podref.clone(), removed.clone()));
-            }
+        for work in self.works.values_mut() {
+            let before = confirmed.len();
+            confirmed.extend(work.removed.extract_if(.., |it| gone(it)));
+            let wanted = confirmed[before..].iter().map(|it| it.wanted.clone());
+            work.wanted.extend(wanted);
         }
         confirmed
     }

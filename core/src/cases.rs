@@ -286,7 +286,7 @@ impl Cases {
         let found = (work.orphans.len() > known).then_some(now);
         self.begun -= usize::from(case.is_begun);
         self.known -= usize::from(case.is_known);
-        case.is_begun = !(work.removed.is_empty() && work.claimed.is_empty());
+        case.is_begun = !(work.removed.is_empty() && work.wanted.is_empty());
         case.is_known = true;
         case.work = work;
         let again = case.again.take().into_iter().chain(found).min();

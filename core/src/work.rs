@@ -43,10 +43,10 @@ pub struct Work {
     /// All rows of the owner, where its pod lives and a row of it may be left of another sandbox; and the number of the
     /// sweep that found them. A later sweep knows better.
     pub siblings: Option<(u64, Arc<[RowContent]>)>,
-    /// Rows whose removal was asked for and whose reservations are not done.
+    /// Rows whose removal was asked for, and of which it is not known whether they are gone.
     pub removed: Vec<Removed>,
-    /// Reservations without a row that were claimed and wait.
-    pub claimed: Vec<Wanted>,
+    /// Reservations that are not done: of rows that are gone, and those without a row that were claimed and wait.
+    pub wanted: Vec<Wanted>,
 }
 
 /// The open work of several owners in one pool.
@@ -57,19 +57,12 @@ pub type Works = BTreeMap<PodRef, Work>;
 pub struct Removed {
     /// The key of the row.
     pub key: Box<str>,
-    /// The row as it was observed.
-    pub content: Arc<RowContent>,
     /// Why it had to go.
     pub stale: Stale,
-    /// The incarnation that was in a terminal phase, or that the row was older than, if that was why.
-    pub incarnation: Option<Box<str>>,
     /// `namespace/name` of the definition that led to its pool.
     pub definition: Option<Box<str>>,
-    /// The networks in which its reservation may be.
-    pub networks: Arc<Networks>,
-    /// Whether it is known to be gone: the patch was answered with 200, or a later observation
-    /// does not show the row.
-    pub confirmed: bool,
+    /// Its reservation, with the row as it was observed.
+    pub wanted: Wanted,
 }
 
 /// A reservation that is to go: of a row that is gone, or one that had none.
@@ -88,16 +81,14 @@ pub struct Wanted {
 impl Work {
     /// Whether there are reservations to release.
     pub fn has_reservations(&self) -> bool {
-        let mut removed = self.removed.iter();
-        !(self.orphans.is_empty() && self.claimed.is_empty()) || removed.any(|it| it.confirmed)
+        !(self.orphans.is_empty() && self.wanted.is_empty())
     }
 
     /// Whether a reservation of this name may be one that is being released for a row that is gone, or was claimed.
     pub fn releases(&self, reservation: &str) -> bool {
-        let removed = self.removed.iter().map(|removed| removed.content.address);
-        let claimed = self.claimed.iter().map(|wanted| wanted.row.address);
-        let mut addresses = removed.chain(claimed);
-        addresses.any(|address| may_reserve(reservation, address))
+        let removed = self.removed.iter().map(|removed| &removed.wanted);
+        let mut all = removed.chain(&self.wanted);
+        all.any(|wanted| may_reserve(reservation, wanted.row.address))
     }
 
     /// Whether a pod of the name may come back, as far as these ends and those that opened the case tell.
@@ -135,15 +126,12 @@ impl Work {
     /// Another incarnation may have taken over the addresses that are being released by these facts: their reservations
     /// are judged anew.
     fn give_up(&mut self, is_in_doubt: impl Fn(&Fact) -> bool) {
-        let removed = self.removed.extract_if(.., |it| {
-            is_in_doubt(&Fact::of(it.stale.cause, it.incarnation.as_deref()))
-        });
-        let removed = removed.map(|it| (it.content.address, it.networks));
-        let claimed = self.claimed.extract_if(.., |it| is_in_doubt(&it.fact));
-        let claimed = claimed.map(|it| (it.row.address, it.networks));
-        for (address, networks) in removed.chain(claimed) {
+        let removed = &mut self.removed;
+        let removed = removed.extract_if(.., |it| is_in_doubt(&it.wanted.fact));
+        let wanted = self.wanted.extract_if(.., |it| is_in_doubt(&it.fact));
+        for Wanted { row, networks, .. } in removed.map(|it| it.wanted).chain(wanted) {
             let networks = networks.iter().map(Option::as_deref);
-            let names = networks.flat_map(|network| reservation_names(address, network));
+            let names = networks.flat_map(|network| reservation_names(row.address, network));
             self.orphans.extend(names);
         }
     }
@@ -166,15 +154,17 @@ impl Work {
         self.orphans.extend(found);
         self.siblings = later.siblings.or(self.siblings.take());
         self.removed.extend(later.removed);
-        self.claimed.extend(later.claimed);
+        self.wanted.extend(later.wanted);
     }
 
-    /// Notes a removal that is about to be asked for. `networks` are those that the pool itself tells.
+    /// Notes a removal that is about to be asked for. `networks` are those that the pool itself tells, `ends` the known
+    /// ends of the owner. Its live pod has the uid `living`.
     pub fn note_attempt(
         &mut self,
         release: &Release<'_>,
         networks: &Arc<Networks>,
-        incarnation: Option<Box<str>>,
+        ends: &[Arc<Ended>],
+        living: Option<&str>,
     ) {
         let mut networks = Arc::clone(networks);
         for route in &self.routes {
@@ -184,12 +174,14 @@ impl Work {
         }
         let removed = Removed {
             key: release.row().key().into(),
-            content: Arc::new(release.content().clone()),
             stale: release.stale().clone(),
-            incarnation,
             definition: self.routes.first().map(|route| route.definition.clone()),
-            networks,
-            confirmed: false,
+            wanted: Wanted {
+                row: Arc::new(release.content().clone()),
+                networks,
+                name_may_return: self.name_may_return(ends),
+                fact: Fact::of(release.stale().cause, living),
+            },
         };
         // Mostly it is the only one, and there are thousands of cases.
         self.removed.reserve_exact(1);

@@ -86,7 +86,7 @@ fn a_case_counts_as_known_when_it_was_looked_at_and_as_begun_while_a_mark_is_lef
     assert_eq!(counts(&cases), (false, 1, 0));
     begin(&mut cases, at(9));
     let work = Work {
-        claimed: vec![marked(&key)],
+        wanted: vec![marked(&key)],
         ..Work::default()
     };
     end_turn_with(&mut cases, &key, work, later(), at(3));
@@ -124,13 +124,13 @@ fn what_was_marked_is_judged_anew_after_the_end_of_another_incarnation(
         }
     };
     let mut work = of("first", "10.0.0.1", false);
-    work.claimed = vec![Wanted {
+    work.wanted = vec![Wanted {
         fact: Fact::Completed("completed".into()),
         networks: Arc::new([None].into()),
         ..marked(&key)
     }];
     work.add(of(uid, address, settled));
-    assert_eq!(work.claimed.len(), left);
+    assert_eq!(work.wanted.len(), left);
     assert_eq!(work.orphans.is_empty(), left == 1);
 }
 
@@ -203,7 +203,7 @@ fn what_a_sweep_finds_again_waits_for_its_own_time() {
 fn a_reservation_that_is_being_released_is_no_news() {
     let (mut cases, key) = one();
     let (_, mut work) = begin(&mut cases, at(1)).remove(0);
-    work.claimed.push(marked(&key));
+    work.wanted.push(marked(&key));
     cases.find(key.clone(), at(2), orphan("10.0.0.1"));
     end_turn_with(&mut cases, &key, work, Outcome::not_before(at(60)), at(3));
     cases.find(key.clone(), at(4), orphan("10.0.0.1"));

@@ -11,7 +11,7 @@ mod reservations;
 mod rows;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     net::IpAddr,
     sync::Arc,
     time::Duration,
@@ -76,7 +76,6 @@ struct Turn<'t> {
     context: &'t Arc<Context>,
     key: &'t PoolKey,
     batch: Batch,
-    podrefs: BTreeSet<PodRef>,
     /// The outcome for a podref, where it is not simply done.
     outcomes: BTreeMap<PodRef, Outcome>,
     /// Rows of the last patch, if it was rejected.
@@ -85,8 +84,8 @@ struct Turn<'t> {
     limit: usize,
     /// Keys of rows that the server refuses to remove.
     refused: HashSet<Box<str>>,
-    /// Rows found to be gone in this turn, with their owners.
-    freed: Vec<(PodRef, Removed)>,
+    /// Rows found to be gone in this turn.
+    freed: Vec<Removed>,
     /// The uid of the pool, if it was there.
     uid: String,
     /// When a person acknowledged the rows of the pool, as it was observed last.
@@ -117,7 +116,6 @@ impl<'t> Turn<'t> {
         Self {
             context,
             key,
-            podrefs: batch.podrefs(),
             batch,
             outcomes: BTreeMap::new(),
             rejected: Vec::new(),
@@ -211,13 +209,13 @@ impl<'t> Turn<'t> {
             let context = self.context;
             // As the pool itself tells.
             let networks = context.networks_of(&observed).into();
+            let living = |podref: &PodRef| match proof.presence(podref) {
+                Presence::Present(Some(pod)) => Some(pod.uid.clone()),
+                _ => None,
+            };
+            let asked = patch.releases();
             self.batch
-                .note_attempt(patch.releases(), &networks, |podref| {
-                    match proof.presence(podref) {
-                        Presence::Present(Some(pod)) => Some(pod.uid.clone()),
-                        _ => None,
-                    }
-                });
+                .note_attempt(asked, &networks, &context.evidence(), living);
             self.context.counters.patch(patch.releases().len());
             let begun = Instant::now();
             let answer = self.context.free(self.key, &patch).await;
@@ -240,7 +238,8 @@ impl<'t> Turn<'t> {
     /// Reads the pool; `None` when it is gone, and all rows with it.
     async fn observe(&mut self) -> Result<Option<ObservedPool>, Outcome> {
         self.is_observed = false;
-        let observed = self.context.observe_with_permit(self.key, &self.podrefs);
+        let podrefs = self.batch.podrefs();
+        let observed = self.context.observe_with_permit(self.key, &podrefs);
         let Some((observed, took)) = self.context.stop.run_until_cancelled(observed).await else {
             return Err(Outcome::postponed(Duration::ZERO));
         };

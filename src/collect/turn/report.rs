@@ -27,17 +27,17 @@ impl Turn<'_> {
             counters, events, ..
         } = &**self.context;
         let mut of_pool = Vec::new();
-        for (podref, removed) in std::mem::take(&mut self.freed) {
-            let row = &removed.content;
-            let ended = self.who_had(&podref, row);
+        for removed in std::mem::take(&mut self.freed) {
+            let row = &*removed.wanted.row;
+            let ended = self.who_had(row);
             let uid = ended.as_ref().map_or("", |ended| &ended.last.uid);
             let node = ended.as_ref().and_then(|ended| ended.last.node.as_deref());
             let [watch, sweep] = TRIGGERS;
-            let trigger = match self.batch.ends(&podref) {
+            let trigger = match self.batch.ends(&row.podref) {
                 [] => sweep,
                 _ => watch,
             };
-            let since = self.known_since(&podref, &removed);
+            let since = self.known_since(&removed);
             let took = since.map(|since| self.context.clock.now().since(since));
             counters.free(&removed.stale, trigger, took);
             info!(
@@ -65,19 +65,19 @@ impl Turn<'_> {
 
     /// Since when it is known that a row may go some day: from the end of its pod, or since it was first seen
     /// stale.
-    fn known_since(&self, podref: &PodRef, removed: &Removed) -> Option<Moment> {
+    fn known_since(&self, removed: &Removed) -> Option<Moment> {
         let seen = || {
             let evidence = self.context.evidence();
             evidence.first_seen.first(&self.uid, &removed.key)
         };
-        let last = self.batch.ends(podref).last();
+        let last = self.batch.ends(&removed.wanted.row.podref).last();
         last.map(|ended| ended.at).or_else(seen)
     }
 
     /// The incarnation that a row was freed for: the one that ended, or, where a sweep found the
     /// row, the last that is known to have reported it.
-    fn who_had(&self, podref: &PodRef, row: &RowContent) -> Option<Arc<Ended>> {
-        self.batch.ends(podref).last().cloned().or_else(|| {
+    fn who_had(&self, row: &RowContent) -> Option<Arc<Ended>> {
+        self.batch.ends(&row.podref).last().cloned().or_else(|| {
             let ended = self.context.evidence().pods.ended(&row.podref);
             ended.into_iter().rev().find(|end| end.reported(row))
         })
@@ -146,7 +146,7 @@ impl Turn<'_> {
 /// Name of the definition that a row belongs to, without its namespace, as upstream's event has it;
 /// where no pod tells, the name of the pool.
 fn network_of(ended: Option<&Ended>, removed: &Removed, pool: &PoolKey) -> String {
-    let row = &removed.content;
+    let row = &removed.wanted.row;
     let reported = ended.and_then(|ended| {
         let interface = row.interface.as_deref()?;
         Some(ended.last.status.reported(interface, row.address)?.network)

@@ -1,11 +1,6 @@
 //! The reservations of a turn: those of rows that are gone, and those that had no row.
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    net::IpAddr,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashSet, net::IpAddr, sync::Arc, time::Duration};
 
 use ipgc_core::{
     cases::Outcome,
@@ -43,8 +38,7 @@ impl Turn<'_> {
             let stood_by = self.context.stood_by().await;
             if stood_by && !self.context.is_leader() {
                 // The copy that leads finds them in a sweep. We would ask for ever.
-                self.batch.reservations_done(&BTreeSet::new());
-                self.batch.note_claimed(Vec::new());
+                self.batch.reservations_done(|_| false, Vec::new());
                 return;
             }
             let wait = self.context.gate.wait();
@@ -55,31 +49,24 @@ impl Turn<'_> {
                 return;
             }
         }
-        let claimed = self.batch.claimed();
-        let orphans = self.orphans(&claimed).await.unwrap_or_else(|failure| {
+        let mut wanted = self.batch.wanted();
+        for it in &mut wanted {
+            let (podref, address) = (&it.row.podref, it.row.address);
+            it.name_may_return |= self.name_may_return(podref);
+            // If the pod has a row with this address in another sandbox, it was given the address again since an earlier try.
+            let now = self.sandboxes.get(&(podref.clone(), address));
+            let had_row = !it.row.sandbox.is_empty();
+            if had_row && now.is_some_and(|sandbox| *sandbox != it.row.sandbox) {
+                it.fact = Fact::Taken;
+            }
+        }
+        let orphans = self.orphans(&wanted).await.unwrap_or_else(|failure| {
             for (podref, _) in self.batch.orphans() {
                 self.outcome(&podref, failure.clone());
             }
             Vec::new()
         });
-        let orphans = [orphans, claimed.clone()].concat();
-        let mut wanted = orphans.clone();
-        wanted.extend(self.batch.gone(|podref, removed| {
-            // If the pod has a row with this address in another sandbox, it was given the address again since an earlier try.
-            let row = &removed.content;
-            let now = self.sandboxes.get(&(podref.clone(), row.address));
-            let is_back = now.is_some_and(|sandbox| *sandbox != row.sandbox);
-            Wanted {
-                name_may_return: self.name_may_return(podref),
-                fact: if is_back {
-                    Fact::Taken
-                } else {
-                    Fact::of(removed.stale.cause, removed.incarnation.as_deref())
-                },
-                networks: Arc::clone(&removed.networks),
-                row: Arc::clone(&removed.content),
-            }
-        }));
+        wanted.extend_from_slice(&orphans);
         if self.context.config.dry_run {
             for wanted in wanted.iter().filter(|it| it.fact != Fact::Taken) {
                 let (address, podref) = (wanted.row.address, &wanted.row.podref);
@@ -99,7 +86,7 @@ impl Turn<'_> {
             .counters
             .reservations_freed
             .inc_by(outcome.deleted as u64);
-        let (mut failed, mut waiting) = (BTreeSet::new(), HashSet::new());
+        let (mut failed, mut waiting) = (HashSet::new(), HashSet::new());
         for (podref, left) in outcome.left {
             match left {
                 Left::Postponed(wait) => self.outcome(&podref, Outcome::postponed(wait)),
@@ -119,20 +106,13 @@ impl Turn<'_> {
             }
             failed.insert(podref);
         }
-        let place = |wanted: &Wanted| (wanted.row.podref.clone(), wanted.row.address);
-        let was_claimed: HashSet<_> = claimed.iter().map(place).collect();
-        let mut left = orphans;
-        left.retain(|wanted| {
-            let place = place(wanted);
-            waiting.contains(&place)
-                || (was_claimed.contains(&place) && failed.contains(&wanted.row.podref))
-        });
-        self.batch.note_claimed(left);
+        let waits = |it: &Wanted| waiting.contains(&(it.row.podref.clone(), it.row.address));
+        let is_left = |it: &Wanted| waits(it) || failed.contains(&it.row.podref);
+        let claimed = orphans.into_iter().filter(waits).collect();
+        self.batch.reservations_done(is_left, claimed);
         for (podref, _) in waiting {
             self.outcome(&podref, Outcome::not_before(outcome.until));
-            failed.insert(podref);
         }
-        self.batch.reservations_done(&failed);
     }
 
     fn name_may_return(&self, podref: &PodRef) -> bool {
@@ -141,9 +121,9 @@ impl Turn<'_> {
         work.is_none_or(|work| work.name_may_return(&ended))
     }
 
-    /// Of the reservations that had no row when they were found, those that may go now; those that were `claimed` are
-    /// not judged again. The failure of a request is that of all of them.
-    async fn orphans(&mut self, claimed: &[Wanted]) -> Result<Vec<Wanted>, Outcome> {
+    /// Of the reservations that had no row when they were found, those that may go now; those that are `released` already
+    /// are not judged again. The failure of a request is that of all of them.
+    async fn orphans(&mut self, released: &[Wanted]) -> Result<Vec<Wanted>, Outcome> {
         let orphans = self.batch.orphans();
         if !self.is_observed || orphans.is_empty() {
             return Ok(Vec::new());
@@ -186,11 +166,11 @@ impl Turn<'_> {
                 continue;
             };
             let place = (network.map(Into::into), address);
-            let is_claimed = claimed.iter().any(|it| {
+            let is_released = released.iter().any(|it| {
                 let row = &it.row;
                 row.podref == podref && row.address == address && it.networks.contains(&place.0)
             });
-            if is_claimed {
+            if is_released {
                 continue;
             }
             if found.is_claimed() {
