@@ -40,7 +40,7 @@ pub fn introduce(stage: &Stage, paper: Paper) {
     );
     paper.gap();
     let Policy { cooldown, .. } = Policy::default();
-    let by_default = Policy::default().wait(None, 1);
+    let by_default = Policy::default().wait(None, Duration::ZERO, 1);
     let mut table = Table::new(&[]);
     let waits = format!(
         "{} after a known end, {} after an unknown one (by default {} and {})",

@@ -109,5 +109,5 @@ fn policy() -> Policy {
 
 /// How long ipgc waits after an end that nobody reported, for a pod with one address.
 pub fn long_wait() -> Duration {
-    policy().wait(Some(POD_GRACE), 1)
+    policy().wait(Some(POD_GRACE), POD_GRACE, 1)
 }

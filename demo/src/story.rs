@@ -175,7 +175,7 @@ impl Story<'_> {
              that does anybody else get the address.",
             homes.forced,
             seconds(long_wait()),
-            seconds(Policy::default().wait(None, 1)),
+            seconds(Policy::default().wait(None, Duration::ZERO, 1)),
         ));
         sleep(BREATH).await;
         Ok(end)

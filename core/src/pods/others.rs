@@ -76,14 +76,19 @@ fn keys_of(row: &RowContent) -> impl Iterator<Item = Key> {
     [Key::Address(row.address)].into_iter().chain(id)
 }
 
+/// All that a pod shows.
+fn shown(pod: &PodState, sandboxes: &Sandboxes) -> impl Iterator<Item = Key> {
+    let addresses = pod.status.addresses().iter().copied();
+    let ids = pod.container_ids.iter().copied().chain(sandboxes.tags());
+    addresses.map(Key::Address).chain(ids.map(Key::Id))
+}
+
 /// The keys of rows, each with the owner of the rows; none where several have it.
 type Wanted<'r> = HashMap<Key, Option<&'r PodRef>, FixedState>;
 
 /// Those of the wanted keys that this pod has and another one owns.
 fn wanted_of(wanted: &Wanted<'_>, pod: &PodState, sandboxes: &Sandboxes) -> Vec<Key> {
-    let addresses = pod.status.addresses().iter().copied();
-    let ids = pod.container_ids.iter().copied().chain(sandboxes.tags());
-    let keys = addresses.map(Key::Address).chain(ids.map(Key::Id));
+    let keys = shown(pod, sandboxes);
     let is_others = |key: &Key| {
         let owner = wanted.get(key);
         owner.is_some_and(|owner| *owner != Some(&pod.podref))
