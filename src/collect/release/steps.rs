@@ -242,13 +242,13 @@ pub(super) async fn prove<'r>(
         let state = asked.entry(wanted.row.podref.clone()).or_default();
         *state |= wanted.fact != Fact::Absent;
     }
+    let (begun, presence) = context.presence(&asked).await;
     let mut owners = asked.keys();
     let claims = if owners.any(|owner| owner.as_str() == OF_RESOURCE_CLAIMS) {
         context.resource_claims().await
     } else {
         Ok(ResourceClaims::default())
     };
-    let (begun, presence) = context.presence(&asked).await;
     let (mut proven, mut kept) = (Vec::new(), Vec::new());
     let is_fresh = context.freshness.is_fresh();
     let evidence = context.evidence();

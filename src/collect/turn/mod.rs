@@ -355,7 +355,11 @@ impl<'t> Turn<'t> {
                 self.limit = (patch.releases().len() / 2).max(1);
                 Ok(())
             }
-            Answer::Done | Answer::Gone | Answer::Forbidden | Answer::Unclear => {
+            answer => {
+                // Rows that are gone after a clear no, others removed.
+                if matches!(answer, Answer::Forbidden) {
+                    self.batch.forget_attempt(patch.releases());
+                }
                 Err(self.failure(Access::Write, "remove rows", error))
             }
         }
