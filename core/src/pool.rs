@@ -262,7 +262,6 @@ impl ObservedPool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use proptest::prelude::*;
     use rstest::rstest;
 
     const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -307,16 +306,6 @@ mod tests {
         #[case] reason: Unreadable,
     ) {
         assert_eq!(row(key, value).content(), Err(&reason));
-    }
-
-    #[test]
-    fn a_bad_range_makes_its_rows_unreadable_not_its_pool() {
-        let pool = pool(
-            "10.0.0.0",
-            &format!(r#"{{"5":{{"podref":"d/p","id":"{ID}"}}}}"#),
-        );
-        assert_eq!(pool.rows()[0].content(), Err(&Unreadable::Range));
-        assert_eq!(pool.range, None);
     }
 
     #[rstest]
@@ -372,16 +361,6 @@ mod tests {
     }
 
     #[rstest]
-    #[case(r#"{"metadata":{"name":"p","uid":"u"}}"#)]
-    #[case(r#"{"metadata":{"name":"p","uid":"u"},"spec":null}"#)]
-    #[case(r#"{"metadata":{"name":"p","uid":"u"},"spec":{"range":"10.0.0.0/24"}}"#)]
-    #[case(r#"{"metadata":{"name":"p","uid":"u"},"spec":{"range":null,"allocations":null}}"#)]
-    fn a_pool_may_have_no_rows(#[case] text: &str) {
-        let pool = ObservedPool::parse(text, Moment::EPOCH, |_| true).unwrap();
-        assert_eq!(pool.total_rows, 0);
-    }
-
-    #[rstest]
     #[case::address("10.0.0.9", false)]
     #[case::key(" 9,, -3", false)]
     #[case::other_key("009", false)]
@@ -403,16 +382,5 @@ mod tests {
         assert_eq!(pool.is_exempt(&row("8", &value)), all);
         assert_eq!(pool.exempts("10.0.0.200".parse().unwrap()), all);
         assert_eq!(pool.unclear_exemption().is_some(), all);
-    }
-
-    proptest! {
-        #[test]
-        fn no_row_makes_its_pool_fail(key in "[^\"\\\\\\p{C}]{0,12}", id in "[0-9a-f]{0,70}", podref in "[a-z/.]{0,20}") {
-            let row = row(&key, &format!(r#"{{"podref":"{podref}","id":"{id}"}}"#));
-            if let Ok(content) = row.content() {
-                prop_assert_eq!(content.podref.as_str(), podref);
-                prop_assert_eq!(id.len(), 64);
-            }
-        }
     }
 }

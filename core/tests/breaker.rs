@@ -79,27 +79,6 @@ fn a_sweep_tells_what_changed() {
     assert_eq!(assess(10, 2_700), (false, None));
 }
 
-#[test]
-fn before_a_sweep_begun_after_the_last_list_nothing_goes() {
-    assert_eq!(
-        check(&Breaker::default(), 1_000_000),
-        Err(Open::NotAssessed)
-    );
-    let breaker = assessed(0, 100, 100);
-    let listed = |listed| {
-        breaker.check(
-            &Limits::default(),
-            at(0),
-            at(listed),
-            None,
-            clock(1_000_000),
-        )
-    };
-    assert_eq!(listed(99), Ok(()));
-    assert_eq!(listed(100), Ok(()));
-    assert_eq!(listed(101), Err(Open::NotAssessed));
-}
-
 #[rstest]
 #[case::early(0, 1_799, Err(Open::Until(at(1_800))))]
 #[case::stale_for_long(0, 1_800, Ok(()))]

@@ -1,6 +1,6 @@
 //! The evidence that gives way to the word of a person, and the evidence that never does.
 
-use ipgc_core::patch::FreePatch;
+use ipgc_core::{patch::FreePatch, proof::Proof};
 
 use crate::common::prelude::*;
 
@@ -33,27 +33,23 @@ proptest! {
 
 #[test]
 fn nobody_is_absent_by_the_word_of_a_person() {
-    let pool = pool_with("5");
-    let (known, policy) = (Known::of(&[]), Policy::default());
-    // Nobody asked.
-    let proof = pool.begin_proof().conclude(HashMap::new());
-    let forced = proof.force(&pool.rows()[0], &known.facts(&policy, 9_999));
-    assert!(
-        matches!(forced, Err(Verdict::Unknown(Unknown::NoProof(_)))),
-        "{forced:?}"
-    );
-    // The proof is about another observation of the same pool.
-    let other = pool_with("5");
-    let proof = all_absent(&other);
-    let forced = proof.force(&pool.rows()[0], &known.facts(&policy, 9_999));
-    assert!(
-        matches!(forced, Err(Verdict::Unknown(Unknown::NoProof(_)))),
-        "{forced:?}"
-    );
+    let (pool, other) = (pool_with("5"), pool_with("5"));
+    let forced = |proof: &Proof<'_>| {
+        let (known, policy) = (Known::of(&[]), Policy::default());
+        proof
+            .force(&pool.rows()[0], &known.facts(), &policy, at(9_999))
+            .unwrap_err()
+    };
+    let nobody_asked = pool.begin_proof().conclude(HashMap::new());
+    // The last one is about another observation of the same pool.
+    for proof in [nobody_asked, all_absent(&other)] {
+        let verdict = forced(&proof);
+        let is_unknown = matches!(verdict, Verdict::Unknown(Unknown::NoProof(_)));
+        assert!(is_unknown, "{verdict:?}");
+    }
     let there = HashMap::from([(podref(POD), Presence::Present(None))]);
-    let proof = pool.begin_proof().conclude(there);
-    let forced = proof.force(&pool.rows()[0], &known.facts(&policy, 9_999));
-    assert!(matches!(forced, Err(Verdict::Held(_))), "{forced:?}");
+    let verdict = forced(&pool.begin_proof().conclude(there));
+    assert!(matches!(verdict, Verdict::Held(_)), "{verdict:?}");
 }
 
 /// A pool with this row at 10.0.0.5 and this annotation.

@@ -4,7 +4,6 @@ use ipgc_core::{
     cases::{CaseKey, Cases, Next, Outcome},
     fact::Fact,
     lanes::Lanes,
-    pool::PoolKey,
     work::{Wanted, Work},
 };
 
@@ -13,11 +12,8 @@ use crate::common::prelude::*;
 const SECOND: Duration = Duration::from_secs(1);
 
 fn key(pool: &str, owner: &str) -> CaseKey {
-    let pool = PoolKey {
-        namespace: "kube-system".to_owned(),
-        name: pool.to_owned(),
-    };
-    (pool, format!("d/{owner}").parse().unwrap())
+    let owner = format!("d/{owner}").parse().unwrap();
+    (pool_key("kube-system", pool), owner)
 }
 
 fn orphan(name: &str) -> Work {
@@ -36,12 +32,12 @@ fn begin(cases: &mut Cases, now: Moment) -> Vec<(CaseKey, Work)> {
     begun
 }
 
-fn end_turn(cases: &mut Cases, key: &CaseKey, outcome: Outcome, now: Moment) -> Next {
-    let retry_after = |failures| (failures < 2).then(|| (failures + 1) * SECOND);
-    cases.end_turn(key, Work::default(), outcome, &retry_after, now)
+/// Ends a turn without more work, and without another try.
+fn end_turn(cases: &mut Cases, key: &CaseKey, outcome: Outcome, at: Moment) -> Next {
+    end_turn_with(cases, key, Work::default(), outcome, at)
 }
 
-/// The same with its work, and without another try.
+/// The same with its work.
 fn end_turn_with(
     cases: &mut Cases,
     key: &CaseKey,
@@ -55,6 +51,14 @@ fn end_turn_with(
 fn one() -> (Cases, CaseKey) {
     let (mut cases, key) = (Cases::default(), key("a", "web-0"));
     cases.open(key.clone(), at(1), Work::default());
+    (cases, key)
+}
+
+/// The same, looked at, and waiting until 60.
+fn waiting() -> (Cases, CaseKey) {
+    let (mut cases, key) = one();
+    begin(&mut cases, at(1));
+    end_turn(&mut cases, &key, Outcome::not_before(at(60)), at(2));
     (cases, key)
 }
 
@@ -72,28 +76,6 @@ fn marked(key: &CaseKey) -> Wanted {
         name_may_return: true,
         fact: Fact::Absent,
     }
-}
-
-#[test]
-fn a_case_counts_as_known_when_it_was_looked_at_and_as_begun_while_a_mark_is_left() {
-    let (mut cases, key) = one();
-    let counts = |cases: &Cases| (cases.at_work(), cases.known, cases.begun);
-    assert_eq!(counts(&cases), (false, 0, 0), "it may have no row");
-    begin(&mut cases, at(1));
-    assert_eq!(counts(&cases), (true, 0, 0));
-    let later = || Outcome::not_before(at(9));
-    end_turn(&mut cases, &key, later(), at(2));
-    assert_eq!(counts(&cases), (false, 1, 0));
-    begin(&mut cases, at(9));
-    let work = Work {
-        wanted: vec![marked(&key)],
-        ..Work::default()
-    };
-    end_turn_with(&mut cases, &key, work, later(), at(3));
-    assert_eq!(counts(&cases), (false, 1, 1));
-    begin(&mut cases, at(9));
-    end_turn(&mut cases, &key, Outcome::default(), at(9));
-    assert_eq!(counts(&cases), (false, 0, 0), "it is closed");
 }
 
 /// The pod's next incarnation took the address over without a row, and its sandbox may run on.
@@ -135,43 +117,8 @@ fn what_was_marked_is_judged_anew_after_the_end_of_another_incarnation(
 }
 
 #[test]
-fn cases_come_out_when_they_are_due() {
-    let mut cases = Cases::default();
-    cases.open(key("a", "late"), at(2), Work::default());
-    cases.open(key("a", "early"), at(1), Work::default());
-    assert_eq!(cases.next_due(), Some(at(1)));
-    assert!(begin(&mut cases, at(0)).is_empty());
-    assert_eq!(begin(&mut cases, at(1))[0].0, key("a", "early"));
-    assert_eq!(begin(&mut cases, at(2))[0].0, key("a", "late"));
-    assert_eq!((cases.next_due(), cases.count()), (None, 2));
-}
-
-#[test]
-fn a_case_is_never_in_flight_twice_and_is_looked_at_again_if_it_was_opened_meanwhile() {
-    let (mut cases, key) = one();
-    cases.open(key.clone(), at(9), Work::default());
-    assert_eq!(begin(&mut cases, at(1)).len(), 1);
-    cases.open(key.clone(), at(3), orphan("10.0.0.1"));
-    assert!(begin(&mut cases, at(10)).is_empty());
-    assert_eq!(
-        end_turn(&mut cases, &key, Outcome::default(), at(2)),
-        Next::Closed
-    );
-    let again = begin(&mut cases, at(3));
-    assert_eq!(
-        again[0].1.orphans.len(),
-        1,
-        "what came meanwhile is not lost"
-    );
-    end_turn(&mut cases, &key, Outcome::default(), at(4));
-    assert_eq!(cases.count(), 0);
-}
-
-#[test]
 fn a_case_that_waits_is_brought_forward_and_never_put_off() {
-    let (mut cases, key) = one();
-    begin(&mut cases, at(1));
-    end_turn(&mut cases, &key, Outcome::not_before(at(60)), at(2));
+    let (mut cases, key) = waiting();
     cases.open(key.clone(), at(90), Work::default());
     assert_eq!(cases.next_due(), Some(at(60)));
     cases.open(key, at(30), Work::default());
@@ -181,9 +128,7 @@ fn a_case_that_waits_is_brought_forward_and_never_put_off() {
 /// Each sweep finds again what waits.
 #[test]
 fn what_a_sweep_finds_again_waits_for_its_own_time() {
-    let (mut cases, key) = one();
-    begin(&mut cases, at(1));
-    end_turn(&mut cases, &key, Outcome::not_before(at(60)), at(2));
+    let (mut cases, key) = waiting();
     cases.find(key.clone(), at(10), Work::default());
     assert_eq!(cases.next_due(), Some(at(60)));
     cases.find(key.clone(), at(10), orphan("10.0.0.1"));
@@ -225,32 +170,6 @@ fn a_reservation_that_is_found_while_the_case_is_in_flight_is_looked_at_after_th
 }
 
 #[test]
-fn retries_are_bounded_and_waiting_is_none() {
-    let (mut cases, key) = one();
-    let failed = || Outcome::retry("no answer".to_owned(), Duration::ZERO);
-    for (now, expected) in [
-        (1, Next::Retries(SECOND)),
-        (2, Next::Retries(2 * SECOND)),
-        (4, Next::GivenUp),
-    ] {
-        assert_eq!(begin(&mut cases, at(now)).len(), 1);
-        assert_eq!(end_turn(&mut cases, &key, failed(), at(now)), expected);
-    }
-    assert_eq!(cases.count(), 0);
-    cases.open(key.clone(), at(5), Work::default());
-    for now in 5..15 {
-        begin(&mut cases, at(now));
-        end_turn(&mut cases, &key, Outcome::postponed(SECOND), at(now));
-    }
-    begin(&mut cases, at(15));
-    let asked = Outcome::retry("429".to_owned(), 9 * SECOND);
-    assert_eq!(
-        end_turn(&mut cases, &key, asked, at(15)),
-        Next::Retries(9 * SECOND)
-    );
-}
-
-#[test]
 fn a_case_that_is_given_up_still_waits_for_its_other_rows() {
     let (mut cases, key) = one();
     begin(&mut cases, at(1));
@@ -262,30 +181,6 @@ fn a_case_that_is_given_up_still_waits_for_its_other_rows() {
 
 fn nodes(names: &[&str]) -> Arc<[Box<str>]> {
     names.iter().map(|name| Box::from(*name)).collect()
-}
-
-#[test]
-fn a_case_that_waits_for_a_node_is_due_when_something_happens_on_it() {
-    for (wakes, due) in [("a", 5), ("b", 5), ("c", 62)] {
-        let (mut cases, key) = one();
-        begin(&mut cases, at(1));
-        let waits = Outcome {
-            nodes: nodes(&["a", "b"]),
-            ..Outcome::default()
-        };
-        assert_eq!(
-            end_turn(&mut cases, &key, waits, at(2)),
-            Next::Waits(at(62))
-        );
-        assert!(cases.wait_for_nodes());
-        cases.wake(wakes, at(5));
-        assert_eq!(cases.next_due(), Some(at(due)), "{wakes}");
-        begin(&mut cases, at(due));
-        assert!(
-            !cases.wait_for_nodes(),
-            "a case in flight waits for nothing"
-        );
-    }
 }
 
 /// Else the return of each of a thousand nodes would wake all rows that wait for the others.
@@ -314,20 +209,6 @@ fn batches(lanes: &mut Lanes, now: Moment, next_due: Option<Moment>) -> Vec<usiz
 
 fn add(lanes: &mut Lanes, pool: &str, owner: &str, now: Moment) {
     lanes.add(Arc::new(key(pool, owner)), now);
-}
-
-#[test]
-fn a_case_that_comes_alone_waits_for_nothing_and_the_next_for_the_pause() {
-    let mut lanes = Lanes::default();
-    add(&mut lanes, "a", "web-0", at(1));
-    assert_eq!(batches(&mut lanes, at(1), None), [1]);
-    add(&mut lanes, "a", "web-1", at(2));
-    add(&mut lanes, "b", "web-0", at(2));
-    assert_eq!(batches(&mut lanes, at(2), None), [1], "of the other pool");
-    lanes.done(&key("a", "web-0").0, 2 * SECOND, at(3));
-    assert_eq!(lanes.next(), Some(at(9)));
-    assert!(batches(&mut lanes, at(8), None).is_empty());
-    assert_eq!(batches(&mut lanes, at(9), None), [1]);
 }
 
 #[test]

@@ -118,20 +118,6 @@ fn an_unknown_grace_is_capped_too() {
     );
 }
 
-#[rstest]
-#[case::grace(Policy { grace: Duration::MAX, ..Policy::default() }, 1)]
-#[case::pod_grace(Policy { grace: Duration::MAX, ..Policy::default() }, 1)]
-#[case::budget(Policy { del_budget: Duration::MAX, ..Policy::default() }, 1)]
-#[case::budget_times_rows(Policy { del_budget: Duration::MAX / 2, ..Policy::default() }, usize::MAX)]
-fn a_wait_beyond_all_time_is_for_ever(#[case] policy: Policy, #[case] rows: usize) {
-    assert_eq!(
-        policy.wait(Some(Duration::MAX), Duration::ZERO, rows),
-        Duration::MAX
-    );
-    let free = free_time(&row_content(), &[answering(100, false)], rows, &policy);
-    assert_eq!(free, (Grade::Witnessed, Moment::new(Duration::MAX)));
-}
-
 #[test]
 fn expected_rows_are_the_reported_or_the_requested_whichever_are_more() {
     let mut last = PodState {

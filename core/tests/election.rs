@@ -19,33 +19,6 @@ fn held_by<'r>(holder: &'r str, version: &'r str) -> Record<'r> {
 }
 
 #[test]
-fn a_lease_that_is_missing_or_given_back_is_taken_at_once() {
-    assert_eq!(candidate().note_read(None, at(0)), Step::Take);
-    assert_eq!(
-        candidate().note_read(Some(held_by("", "1")), at(0)),
-        Step::Take
-    );
-}
-
-#[test]
-fn a_lease_that_changes_is_never_taken_and_one_that_does_not_after_its_duration() {
-    let mut candidate = candidate();
-    for second in 0..100 {
-        let version = second.to_string();
-        let step = candidate.note_read(Some(held_by("b", &version)), at(second));
-        assert_eq!(step, Step::Wait, "{second}");
-    }
-    for second in 100..114 {
-        let step = candidate.note_read(Some(held_by("b", "99")), at(second));
-        assert_eq!(step, Step::Wait, "{second}");
-    }
-    assert_eq!(
-        candidate.note_read(Some(held_by("b", "99")), at(114)),
-        Step::Take
-    );
-}
-
-#[test]
 fn how_long_it_was_held_before_it_was_read_first_does_not_count() {
     let mut candidate = candidate();
     assert_eq!(

@@ -172,20 +172,13 @@ fn whoever_says_that_a_del_is_quick_is_believed() {
     );
 }
 
-#[test]
-fn a_cap_of_the_hold_caps_this_one_too() {
-    let policy = Policy::default().but(|it| it.unfenced = Unfenced::FreeAfter(secs(3_600)));
+#[rstest]
+#[case::long(3_600, 100 + 3_600)]
+#[case::shorter_than_any_wait(1, 100 + TWO_BEATS + W)]
+fn a_cap_of_the_hold_caps_this_one_too(#[case] cap: u64, #[case] until: u64) {
+    let policy = Policy::default().but(|it| it.unfenced = Unfenced::FreeAfter(secs(cap)));
     let clearance = weigh(&row(1), &seen(on(3)), &policy);
-    let until = at_most("node-1", 100 + 3_600);
-    assert_eq!(clearance.wait, until);
-}
-
-#[test]
-fn with_a_short_cap_it_waits_as_long_as_any_other() {
-    let policy = Policy::default().but(|it| it.unfenced = Unfenced::FreeAfter(secs(1)));
-    let clearance = weigh(&row(1), &seen(on(3)), &policy);
-    let until = at_most("node-1", 100 + TWO_BEATS + W);
-    assert_eq!(clearance.wait, until);
+    assert_eq!(clearance.wait, at_most("node-1", until));
 }
 
 /// A settled end is no evidence about an unseen predecessor, which was on as many networks.
@@ -215,17 +208,6 @@ fn a_silent_node_is_told_as_such() {
     let clearance = weigh(&row(1), &known, &Policy::default());
     assert_eq!(clearance.endless, None);
     assert_eq!(clearance.wait, waits_for(&["node-2"]));
-}
-
-#[test]
-fn a_node_that_is_fenced_or_gone_holds_nothing() {
-    let mut known = seen(on(3));
-    known.nodes.apply("node-1", fenced(), at(NOW));
-    let clearance = weigh(&row(1), &known, &Policy::default());
-    assert_eq!(clearance.wait, until(100));
-    known.nodes.remove("node-1", at(NOW));
-    let clearance = weigh(&row(1), &known, &Policy::default());
-    assert_eq!(clearance.wait, until(NOW + W));
 }
 
 /// Longest time that a kubelet may take to report its boot: `--grace`.

@@ -175,20 +175,6 @@ fn name(text: &str) {
 }
 
 #[rstest]
-#[case::a_word(json!({"phase": "Failed"}), Some(Phase::Failed))]
-#[case::another_word(json!({"phase": "Dreaming"}), Some(Phase::Unknown))]
-#[case::no_word(json!({"phase": ""}), Some(Phase::Unknown))]
-#[case::null(json!({"phase": null}), Some(Phase::Unknown))]
-#[case::missing(json!({}), Some(Phase::Unknown))]
-#[case::a_number(json!({"phase": 5}), None)]
-fn a_phase_is_a_word(#[case] status: Value, #[case] phase: Option<Phase>) {
-    let metadata = json!({"namespace": "default", "name": "web-0", "uid": "u"});
-    let pod = json!({"metadata": metadata, "status": status}).to_string();
-    let wire = serde_json::from_str::<Wire>(&pod).ok();
-    assert_eq!(wire.map(|wire| wire.state().unwrap().phase), phase);
-}
-
-#[rstest]
 #[case::definition(CONFIGS, definition)]
 #[case::status(STATUSES, status)]
 #[case::pool(POOLS, pool)]

@@ -2,19 +2,23 @@
 
 use ipgc_core::history::{Heard, Versions};
 
+/// A list of this resource is asked for, and answered with this version.
+fn list(versions: &mut Versions, resource: &'static str, version: &str) -> Heard {
+    let asked = versions.ask(resource, None);
+    versions.hear(&asked, version)
+}
+
 #[test]
 fn a_smaller_version_of_a_resource_than_was_known_is_history_gone_back() {
     let mut versions = Versions::default();
     for version in ["9", "10", "10", "1000"] {
-        let asked = versions.ask("pods", None);
-        assert_eq!(versions.hear(&asked, version), Heard::Forward, "{version}");
+        let heard = list(&mut versions, "pods", version);
+        assert_eq!(heard, Heard::Forward, "{version}");
     }
-    let asked = versions.ask("pods", None);
-    assert_eq!(versions.hear(&asked, "999"), Heard::Back(1000, 999));
+    assert_eq!(list(&mut versions, "pods", "999"), Heard::Back(1000, 999));
     // Once: from then on the present counts.
-    let asked = versions.ask("pods", None);
-    assert_eq!(versions.hear(&asked, "999"), Heard::Forward);
-    assert_eq!(versions.epoch, 1);
+    assert_eq!(list(&mut versions, "pods", "999"), Heard::Forward);
+    assert_eq!(versions.epoch(), 1);
 }
 
 #[test]
@@ -24,17 +28,14 @@ fn lists_that_are_answered_out_of_order_are_no_history_gone_back() {
     assert_eq!(versions.hear(&second, "20"), Heard::Forward);
     assert_eq!(versions.hear(&first, "10"), Heard::Forward);
     // And the greatest of them counts for the next one.
-    let third = versions.ask("pods", None);
-    assert_eq!(versions.hear(&third, "15"), Heard::Back(20, 15));
+    assert_eq!(list(&mut versions, "pods", "15"), Heard::Back(20, 15));
 }
 
 #[test]
 fn resources_of_different_etcds_are_not_compared() {
     let mut versions = Versions::default();
-    let asked = versions.ask("pods", None);
-    assert_eq!(versions.hear(&asked, "1000"), Heard::Forward);
-    let asked = versions.ask("leases", None);
-    assert_eq!(versions.hear(&asked, "7"), Heard::Forward);
+    assert_eq!(list(&mut versions, "pods", "1000"), Heard::Forward);
+    assert_eq!(list(&mut versions, "leases", "7"), Heard::Forward);
 }
 
 #[test]
@@ -49,16 +50,15 @@ fn a_version_that_a_watch_asks_for_is_known_to_have_been() {
     assert_eq!(versions.hear(&asked, "599"), Heard::Back(600, 599));
     // And one that was asked for before may begin.
     versions.keep(&begun);
-    let asked = versions.ask("pods", None);
-    assert_eq!(versions.hear(&asked, "599"), Heard::Forward);
+    assert_eq!(list(&mut versions, "pods", "599"), Heard::Forward);
 }
 
 #[test]
 fn a_version_that_is_no_number_says_nothing() {
     let mut versions = Versions::default();
     for version in ["10", "", "9x", "-1", "99999999999999999999"] {
-        let asked = versions.ask("pods", None);
-        assert_eq!(versions.hear(&asked, version), Heard::Forward, "{version}");
+        let heard = list(&mut versions, "pods", version);
+        assert_eq!(heard, Heard::Forward, "{version}");
     }
 }
 
@@ -66,14 +66,11 @@ fn a_version_that_is_no_number_says_nothing() {
 #[test]
 fn a_list_that_was_asked_for_before_history_went_back_is_outdated() {
     let mut versions = Versions::default();
-    let asked = versions.ask("pods", None);
-    assert_eq!(versions.hear(&asked, "1000"), Heard::Forward);
+    assert_eq!(list(&mut versions, "pods", "1000"), Heard::Forward);
     let (pods, leases) = (versions.ask("pods", None), versions.ask("leases", None));
-    let asked = versions.ask("pods", None);
-    assert_eq!(versions.hear(&asked, "10"), Heard::Back(1000, 10));
+    assert_eq!(list(&mut versions, "pods", "10"), Heard::Back(1000, 10));
     assert_eq!(versions.hear(&pods, "1001"), Heard::Outdated);
     assert_eq!(versions.hear(&leases, "1001"), Heard::Outdated);
-    let asked = versions.ask("pods", None);
-    assert_eq!(versions.hear(&asked, "11"), Heard::Forward);
-    assert_eq!(versions.epoch, 1);
+    assert_eq!(list(&mut versions, "pods", "11"), Heard::Forward);
+    assert_eq!(versions.epoch(), 1);
 }

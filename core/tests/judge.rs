@@ -81,20 +81,6 @@ fn evidence_is_weighed_row_by_row() {
 }
 
 #[test]
-fn absence_without_evidence_waits_from_the_first_observation() {
-    let never_scheduled = reporting(POD, "net1", "10.0.0.5").but(|it| it.node = None);
-    for evidence in [vec![], vec![ended(never_scheduled, 0, true)]] {
-        let verdict = verdict(&pool_with("5"), &Presence::Absent, &evidence);
-        let Verdict::Stale(stale) = verdict else {
-            panic!("{verdict:?}");
-        };
-        assert_eq!(stale.clearance.grade, Grade::Unwitnessed);
-        assert_eq!(stale.clearance.wait, until(W));
-        assert!(!stale.clearance.watched);
-    }
-}
-
-#[test]
 fn an_error_is_never_absence() {
     let presence = Presence::Unknown("500 Internal Server Error".into());
     assert_eq!(

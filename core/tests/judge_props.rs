@@ -135,25 +135,6 @@ proptest! {
     }
 
     #[test]
-    fn a_row_with_an_extra_field_is_always_unknown(
-        field in "\\PC{0,12}".prop_filter("known", |f| !["id", "podref", "ifname"].contains(&f.as_str())),
-        extra in any_json(),
-        presence in any_presence(),
-        known in any_known(),
-        now: u64,
-    ) {
-        let mut value = row_value(POD, &sandbox(1), "net1");
-        value[&field] = extra;
-        let pool = observe(&pool_document("10.0.0.0/24", &[("5", value)]));
-        let verdict = verdict(&pool, &presence, &known, now);
-        let unreadable = matches!(
-            verdict,
-            Verdict::Unknown(Unknown::Unreadable(Unreadable::ExtraField(_)))
-        );
-        prop_assert!(unreadable, "{:?}", verdict);
-    }
-
-    #[test]
     fn nothing_is_released_before_its_moment(known in any_known(), now in 0u64..10_000) {
         let pool = pool_with("5");
         let policy = Policy::default();

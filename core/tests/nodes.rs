@@ -1,40 +1,10 @@
 //! Nodes: whether a kubelet is at work, and for how long without a break.
 
-// The helpers build what a call answers.
-#![allow(clippy::unnecessary_wraps)]
-
 use ipgc_core::node::SILENCE;
 
 use crate::common::prelude::*;
 
 // Fences
-
-#[rstest]
-#[case::ready_and_tainted(true, true, false, false)]
-#[case::ready_and_declared(true, false, true, false)]
-#[case::not_ready(false, false, false, false)]
-#[case::tainted(false, true, false, true)]
-#[case::declared(false, false, true, true)]
-#[case::both(false, true, true, true)]
-fn a_fence_is_what_is_said_of_a_node_that_is_not_ready(
-    #[case] ready: bool,
-    #[case] out_of_service: bool,
-    #[case] declared_empty: bool,
-    #[case] is_fenced: bool,
-) {
-    let state = NodeState {
-        ready,
-        out_of_service,
-        declared_empty,
-        ..node_state()
-    };
-    assert_eq!(state.is_fenced(), is_fenced);
-    let mut nodes = nodes_with(&[("a", state)]);
-    hear_nothing(&mut nodes, "a", 0, 100);
-    let standing = nodes.standing("a", at(0), at(100));
-    assert_eq!(standing == Standing::Fenced, is_fenced);
-    assert_eq!(standing == Standing::Silent, !is_fenced);
-}
 
 /// Ready or not, since when, and tainted or not.
 fn tainted(ready: bool, since: &str, out_of_service: bool) -> NodeState {
@@ -215,51 +185,6 @@ fn a_node_without_a_lease_is_silent() {
 }
 
 #[test]
-fn work_after_a_silence_starts_anew() {
-    let mut nodes = worked(0, 100, 160);
-    beat(&mut nodes, "a", 170, 200);
-    assert_eq!(standing(&nodes, 0, 200), Seen::Alive(at(170)));
-    // A minute is no silence yet.
-    let mut nodes = worked(0, 100, 150);
-    beat(&mut nodes, "a", 160, 200);
-    assert_eq!(standing(&nodes, 0, 200), Seen::Alive(at(10)));
-}
-
-#[rstest]
-#[case::short(159, Seen::Alive(at(10)))]
-// The renewal may have been written at any moment of that time.
-#[case::as_long_as_a_silence(160, Seen::Listening)]
-#[case::long(1_000, Seen::Listening)]
-fn a_pause_between_reads_as_long_as_a_silence_starts_anew(
-    #[case] second: u64,
-    #[case] after: Seen,
-) {
-    let mut nodes = worked(0, 100, 100);
-    nodes.note_lease("a", Some("x"), at(second), at(second));
-    assert_eq!(standing(&nodes, 0, second + 1), after);
-    nodes.note_lease("a", Some("y"), at(second + 10), at(second + 10));
-    let anew = Seen::Alive(at(second + 10));
-    let expected = if after == Seen::Listening {
-        anew
-    } else {
-        after
-    };
-    assert_eq!(standing(&nodes, 0, second + 10), expected);
-}
-
-#[test]
-fn a_node_that_is_not_ready_is_silent_whatever_its_lease_does() {
-    let mut nodes = worked(0, 100, 100);
-    nodes.apply("a", not_ready(), at(101));
-    beat(&mut nodes, "a", 110, 200);
-    assert_eq!(standing(&nodes, 0, 200), Seen::Silent);
-    nodes.apply("a", node_state(), at(201));
-    assert_eq!(standing(&nodes, 0, 201), Seen::Silent);
-    beat(&mut nodes, "a", 210, 220);
-    assert_eq!(standing(&nodes, 0, 220), Seen::Alive(at(210)));
-}
-
-#[test]
 fn a_state_that_says_the_same_again_breaks_nothing() {
     let mut nodes = worked(0, 100, 100);
     nodes.apply("a", node_state(), at(101));
@@ -285,16 +210,6 @@ fn a_node_is_gone_from_its_removal_on() {
     assert_eq!(standing(&nodes, 0, 810), Seen::Listening);
     nodes.note_lease("a", Some("z"), at(820), at(820));
     assert_eq!(standing(&nodes, 0, 820), Seen::Alive(at(820)));
-}
-
-#[test]
-fn a_node_that_a_list_lacks_is_gone() {
-    let mut nodes = nodes_with(&[("a", node_state()), ("b", node_state())]);
-    nodes.retain(|name| name == "b", at(50));
-    assert_eq!(standing(&nodes, 0, 50), Seen::Gone(at(50)));
-    assert_eq!(nodes.standing("b", at(0), at(50)), Standing::Listening);
-    assert_eq!(nodes.get("a").unwrap().state(), None);
-    assert_eq!(nodes.get("b").unwrap().state(), Some(&node_state()));
 }
 
 #[test]
@@ -357,24 +272,4 @@ fn a_change_shown_by_a_slow_answer_is_as_old_as_the_request_and_begins_a_wait_wh
     let standing = nodes.standing("north", at(100), at(208));
     let since = at(100 + 2 * 18);
     assert_eq!(standing, Standing::Alive { since, last });
-}
-
-#[test]
-fn a_kubelet_that_died_while_its_wait_ended_is_no_evidence_however_late_the_answer_comes() {
-    let mut nodes = changing(|_| true, 100);
-    nodes.gap(at(100));
-    nodes.suspect(["north"], at(100));
-    let mut blocked = |asked: u64| {
-        let (version, answered) = (asked.to_string(), at(asked + 8));
-        nodes.note_lease("north", Some(&version), at(asked), answered);
-        nodes.blockers(None, secs(180), answered).is_some()
-    };
-    // Two changes are eighteen seconds apart at the most, and the second one comes after the gap.
-    let over = 100 + 2 * 18 + 180;
-    // The last of these is asked for before the wait is over, and answered after it.
-    let asked = (110..over).step_by(10);
-    for asked in asked {
-        assert!(blocked(asked), "asked for at {asked}");
-    }
-    assert!(!blocked(320));
 }

@@ -9,13 +9,16 @@ use ipgc_core::{
 
 use crate::common::prelude::*;
 
-/// The reservation of 10.0.0.5 for net1 of [`POD`].
-fn reservation(podref: &str) -> Reservation {
-    let object = json!({
-        "metadata": {"name": "10.0.0.5", "uid": "r", "resourceVersion": "1"},
-        "spec": {"podref": podref, "ifname": "net1"},
-    });
+/// A reservation of 10.0.0.5.
+fn parsed(spec: &Value) -> Reservation {
+    let metadata = json!({"name": "10.0.0.5", "uid": "r", "resourceVersion": "1"});
+    let object = json!({"metadata": metadata, "spec": spec});
     Reservation::parse(&object.to_string()).expect("a reservation")
+}
+
+/// That for net1 of this pod.
+fn reservation(podref: &str) -> Reservation {
+    parsed(&json!({"podref": podref, "ifname": "net1"}))
 }
 
 /// The same, claimed.
@@ -24,14 +27,7 @@ fn claimed() -> Reservation {
 }
 
 fn claimed_from(owner: &str) -> Reservation {
-    let object = json!({
-        "metadata": {
-            "name": "10.0.0.5", "uid": "r", "resourceVersion": "1",
-            "annotations": {"ipgc.dev/claimed-from": owner},
-        },
-        "spec": {"podref": "ipgc.dev/releasing", "ifname": "net1"},
-    });
-    Reservation::parse(&object.to_string()).expect("a reservation")
+    reservation("ipgc.dev/releasing").but(|it| it.claimed_from = Some(owner.into()))
 }
 
 fn judged(reservation: &Reservation, presence: &Presence, known: &Known, now: u64) -> Verdict {
@@ -73,14 +69,9 @@ fn of_a_resource_claim_it_stays_until_no_claim_reports_its_address() {
     let clearance = stale(judged(listed("10.0.0.6"))).clearance;
     // W of three DELs.
     assert_eq!(clearance.wait, until(100 + TWO_BEATS + W + 120 + 10));
-    let silent = known.but(|it| it.nodes = nodes_with(&[("node-1", not_ready())]));
-    let held = judged_beside(
-        &listed("10.0.0.6"),
-        &of_claim,
-        &Presence::Absent,
-        &silent,
-        9_000,
-    );
+    let silent = known.on(nodes_with(&[("node-1", not_ready())]));
+    let claims = listed("10.0.0.6");
+    let held = judged_beside(&claims, &of_claim, &Presence::Absent, &silent, 9_000);
     assert_eq!(stale(held).clearance.wait, waits_for(&["node-1"]));
 }
 
@@ -94,12 +85,8 @@ fn of_a_pod_that_is_gone_it_goes_ten_seconds_after_its_row_would() {
         (Cause::Deleted, Grade::Settled)
     );
     assert_eq!(settled.clearance.wait, until(100 + 2 + 10));
-    let nobody = stale(judged(
-        &reservation(POD),
-        &Presence::Absent,
-        &Known::default().seen(50).absent(50),
-        1_000,
-    ));
+    let known = Known::default().seen(50).absent(50);
+    let nobody = stale(judged(&reservation(POD), &Presence::Absent, &known, 1_000));
     assert_eq!(nobody.clearance.wait, until(50 + W + 10));
 }
 
@@ -124,13 +111,9 @@ fn a_pod_that_runs_elsewhere_has_no_use_for_it_after_the_leftover_grace() {
 /// CRDs of whereabouts before 0.5 have `containerid` beside the podref.
 #[test]
 fn one_with_the_id_of_a_container_belongs_to_the_pod() {
-    let object = json!({
-        "metadata": {"name": "10.0.0.5", "uid": "r", "resourceVersion": "1"},
-        "spec": {"podref": POD, "ifname": "net1", "containerid": sandbox(1)},
-    });
-    let reservation = Reservation::parse(&object.to_string()).unwrap();
+    let reservation = parsed(&json!({"podref": POD, "ifname": "net1", "containerid": sandbox(1)}));
     let known = Known::default().seen(0);
-    let shows = elsewhere().but(|it| it.container_ids = [IdTag::of(&sandbox(1)).unwrap()].into());
+    let shows = elsewhere().but(|it| it.container_ids = [tag(1)].into());
     let verdict = judged(&reservation, &present(shows), &known, 5_000);
     assert_eq!(verdict, Verdict::Held(Held::OwnContainer));
     // Nothing else holds it.
@@ -147,12 +130,8 @@ fn one_with_the_id_of_a_container_belongs_to_the_pod() {
 #[case::mirror(present(PodState { mirror: true, ..elsewhere() }), Held::Mirror)]
 #[case::only_there(Presence::Present(None), Held::Present)]
 fn a_pod_that_may_rely_on_it_keeps_it(#[case] presence: Presence, #[case] held: Held) {
-    let verdict = judged(
-        &reservation(POD),
-        &presence,
-        &Known::default().seen(0),
-        5_000,
-    );
+    let known = Known::default().seen(0);
+    let verdict = judged(&reservation(POD), &presence, &known, 5_000);
     assert_eq!(verdict, Verdict::Held(held.clone()));
     assert!(!held.to_string().is_empty());
 }
@@ -178,12 +157,8 @@ fn a_claim_without_a_pod_waits_as_if_there_were_none() {
 #[case::pod_is_back(present(reporting(POD, "net1", "10.0.0.5")))]
 #[case::pod_is_there(Presence::Present(None))]
 fn an_old_claim_of_a_pod_that_is_there_is_ended(#[case] presence: Presence) {
-    let stale = stale(judged(
-        &claimed(),
-        &presence,
-        &Known::default().seen(100),
-        200,
-    ));
+    let known = Known::default().seen(100);
+    let stale = stale(judged(&claimed(), &presence, &known, 200));
     assert_eq!(
         (stale.cause, stale.clearance.grade),
         (Cause::Deleted, Grade::Settled)

@@ -5,10 +5,6 @@ use serde::Deserialize;
 
 use crate::common::prelude::*;
 
-fn tag(n: u64) -> IdTag {
-    IdTag::of(&sandbox(n)).unwrap()
-}
-
 /// A pod as the API server shows it, with this status.
 fn read(status: &Value) -> PodState {
     let entry = json!([{"name": "default/nad", "interface": "net1", "ips": ["10.0.0.9"]}]);
@@ -89,28 +85,37 @@ fn settled() -> Known {
         .on(at_work())
 }
 
+/// The same, and [`reporter`] is there. These are the definitions, and this is the network of the pool.
+fn reported(all: &[(&str, &str)], network: Option<&str>) -> Known {
+    Known {
+        others: vec![other(reporter())],
+        definitions: definitions(all),
+        networks: [network.map(Into::into)].into(),
+        ..settled()
+    }
+}
+
 const WIDE: &str = r#"{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/16"}}"#;
 const WIDE_ALONE: &str = r#"{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/16","enable_overlapping_ranges":false}}"#;
 const HOST_LOCAL: &str = r#"{"type":"bridge","ipam":{"type":"host-local"}}"#;
 
 #[rstest]
-#[case::same_network(PLAIN, true)]
-#[case::wider_range(WIDE, true)]
-#[case::wider_range_that_reserves_nothing(WIDE_ALONE, false)]
-#[case::another_network(RED, false)]
-#[case::another_ipam(HOST_LOCAL, false)]
-#[case::unreadable("{", true)]
+#[case::same_network("default/nad", PLAIN, true)]
+#[case::wider_range("default/nad", WIDE, true)]
+#[case::wider_range_that_reserves_nothing("default/nad", WIDE_ALONE, false)]
+#[case::another_network("default/nad", RED, false)]
+#[case::another_ipam("default/nad", HOST_LOCAL, false)]
+#[case::unreadable("default/nad", "{", true)]
+// That of the report may be of any network.
+#[case::another_definition_alone("default/other", RED, true)]
 fn an_address_that_another_pod_reports_in_the_network_is_held(
+    #[case] name: &str,
     #[case] config: &str,
     #[case] is_held: bool,
 ) {
     let free = settled();
     assert!(stale(verdict(&Presence::Absent, &free)).is_free(at(NOW)));
-    let known = Known {
-        others: vec![other(reporter())],
-        definitions: definitions(&[("default/nad", config)]),
-        ..free
-    };
+    let known = reported(&[(name, config)], None);
     let verdict = verdict(&Presence::Absent, &known);
     if is_held {
         assert_held(&verdict, in_use());
@@ -134,12 +139,7 @@ fn the_network_of_a_slice_is_that_before_the_node(
     let config = format!(
         r#"{{"name":"n","type":"macvlan","ipam":{{"type":"whereabouts","range":"10.0.0.0/16","node_slice_size":"/24","enable_overlapping_ranges":{reserves}{name}}}}}"#
     );
-    let known = Known {
-        others: vec![other(reporter())],
-        definitions: definitions(&[("default/nad", &config)]),
-        networks: [Some(pool.into())].into(),
-        ..settled()
-    };
+    let known = reported(&[("default/nad", &config)], Some(pool));
     let held = matches!(verdict(&Presence::Absent, &known), Verdict::Held(_));
     assert_eq!(held, is_held);
 }
@@ -152,24 +152,9 @@ fn the_network_of_a_pool_may_be_named_on_the_nodes(
     #[case] all: &[(&str, &str)],
     #[case] is_held: bool,
 ) {
-    let known = Known {
-        others: vec![other(reporter())],
-        definitions: definitions(all),
-        networks: [Some("red".into())].into(),
-        ..settled()
-    };
+    let known = reported(all, Some("red"));
     let held = matches!(verdict(&Presence::Absent, &known), Verdict::Held(_));
     assert_eq!(held, is_held);
-}
-
-#[test]
-fn a_definition_that_nobody_knows_may_be_of_any_network() {
-    let known = Known {
-        others: vec![other(reporter())],
-        definitions: definitions(&[("default/other", RED)]),
-        ..settled()
-    };
-    assert_held(&verdict(&Presence::Absent, &known), in_use());
 }
 
 /// Addresses of the cluster's own network are of no pool, unless the row is of a first interface.
@@ -439,26 +424,12 @@ fn pod_ips_count_beside_a_valid_status_only_and_not_with_the_hosts_network() {
     assert!(wire.state().unwrap().status.addresses().is_empty());
 }
 
-// Names that never return
-
 /// W of the other pod's end counts the other pod's rows.
 #[test]
 fn the_other_pods_own_dels_count() {
     let two = status(&[("net7", &["10.0.0.5"]), ("net8", &["10.0.1.5"])]);
-    let other = reporting("default/other", "net7", "10.0.0.5").but(|it| {
-        it.status = two;
-        it.uid = "uid-9".into();
-    });
-    let own = ended(reporting(POD, "net1", "10.0.0.5"), 100, true);
-    let end = ended(other, 100, false);
-    assert_eq!(end.expected_rows(), 2);
-    let other = Other {
-        pod: Arc::new(end.last.clone()),
-        end: Some(end),
-        has_id: false,
-    };
-    let known = Known::of(&[own]).seen(0).on(working(&["node-1"], 90_000));
-    let known = known.but(|it| it.others = vec![other]);
+    let other = gone(reporter().but(|it| it.status = two), NOW - 10, false);
+    let known = settled().but(|it| it.others = vec![other]);
     let clearance = stale(verdict(&Presence::Absent, &known)).clearance;
-    assert_eq!(clearance.wait, until(100 + TWO_BEATS + W + 60));
+    assert_eq!(clearance.wait, until(NOW - 10 + TWO_BEATS + W + 60));
 }

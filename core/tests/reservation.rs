@@ -270,29 +270,6 @@ fn what_has_no_name_uid_version_or_spec_cannot_be_read(#[case] pointer: &str) {
 
 // Claim and restore
 
-#[test]
-fn a_claim_tests_uid_version_and_podref_before_it_changes_anything() {
-    let tests = [
-        json!({"op": "test", "path": "/metadata/uid", "value": "reservation-uid"}),
-        json!({"op": "test", "path": "/metadata/resourceVersion", "value": "41"}),
-        json!({"op": "test", "path": "/spec/podref", "value": POD}),
-    ];
-    let no_map = [json!({"op": "add", "path": "/metadata/annotations", "value": {}})];
-    let changes = [
-        json!({"op": "add", "path": "/metadata/annotations/ipgc.dev~1claimed-from", "value": POD}),
-        json!({"op": "replace", "path": "/spec/podref", "value": "ipgc.dev/releasing"}),
-    ];
-    let claim = |document: &Value| serde_json::to_value(read(document).claim()).unwrap();
-    assert_eq!(
-        claim(&usual()),
-        Value::from([&tests[..], &no_map, &changes].concat())
-    );
-    assert_eq!(
-        claim(&annotated(usual(), json!({"a": "b"}))),
-        Value::from([&tests[..], &changes].concat())
-    );
-}
-
 #[rstest]
 #[case::no_annotations(usual(), json!({CLAIM_ANNOTATION: POD}))]
 #[case::null_annotations(annotated(usual(), Value::Null), json!({CLAIM_ANNOTATION: POD}))]
@@ -329,27 +306,6 @@ fn a_claim_fails_after_the_podref_the_uid_or_the_version_changed(
     }
 }
 
-#[test]
-fn a_claim_that_comes_late_does_not_hit_a_reservation_that_was_given_back() {
-    for document in [usual(), annotated(usual(), json!({"a": "b"}))] {
-        let late = read(&document).claim();
-        let mut held = claimed(&document);
-        held["metadata"]["resourceVersion"] = json!("42");
-        let mut given_back = apply(&held, &read(&held).give_back()).unwrap();
-        given_back["metadata"]["resourceVersion"] = json!("43");
-        assert_eq!(read(&given_back).podref, POD);
-        assert_eq!(apply(&given_back, &late), None);
-    }
-}
-
-#[test]
-fn a_claim_of_what_a_crash_left_claimed_keeps_the_first_owner() {
-    let first = claimed(&usual());
-    let second = claimed(&first);
-    assert_eq!(second, first);
-    assert_eq!(read(&second).owner(), POD);
-}
-
 #[rstest]
 #[case::no_annotations(usual(), json!({}))]
 #[case::other_annotations(annotated(usual(), json!({"a/b": "c"})), json!({"a/b": "c"}))]
@@ -358,19 +314,6 @@ fn a_restore_undoes_a_claim(#[case] before: Value, #[case] annotations: Value) {
     let given_back = apply(&held, &read(&held).give_back()).unwrap();
     assert_eq!(given_back, annotated(before, annotations));
     assert!(!read(&given_back).is_claimed());
-}
-
-#[test]
-fn a_restore_tests_uid_and_claim_before_it_puts_the_podref_back() {
-    assert_eq!(
-        serde_json::to_value(read(&claimed(&usual())).give_back()).unwrap(),
-        json!([
-            {"op": "test", "path": "/metadata/uid", "value": "reservation-uid"},
-            {"op": "test", "path": "/spec/podref", "value": "ipgc.dev/releasing"},
-            {"op": "replace", "path": "/spec/podref", "value": POD},
-            {"op": "remove", "path": "/metadata/annotations/ipgc.dev~1claimed-from"},
-        ])
-    );
 }
 
 #[rstest]

@@ -51,6 +51,12 @@ fn judged(proof: &Proof<'_>, known: &Known, now: u64) -> Option<Verdict> {
     proof.release(row, &known.facts(&policy, now)).err()
 }
 
+/// The same for a row of this owner, of which neither a pod nor a claim is there.
+fn judged_absent(owner: &str, known: &Known, now: u64) -> Option<Verdict> {
+    let pool = pool(owner);
+    judged(&proof(&pool, Presence::Absent, listed(&[])), known, now)
+}
+
 /// Proven absent at 100, with nodes at work until 10,000.
 fn long_absent() -> Known {
     Known::default()
@@ -115,9 +121,8 @@ fn it_goes_w_after_its_absence_was_proven() {
     let pool = pool(PLACEHOLDER);
     let proof = proof(&pool, Presence::Absent, listed(&[(OTHER, &["10.0.0.6"])]));
     let known = long_absent();
-    let Some(Verdict::Stale(stale)) = judged(&proof, &known, 100 + TWO_BEATS + CLAIM_W - 1) else {
-        panic!("it went too early");
-    };
+    let early = judged(&proof, &known, 100 + TWO_BEATS + CLAIM_W - 1);
+    let stale = stale(early.expect("it went too early"));
     assert_eq!(stale.cause, Cause::Deleted);
     assert_eq!(stale.clearance.grade, Grade::Unwitnessed);
     assert!(!stale.clearance.watched, "the breaker concerns it");
@@ -127,12 +132,9 @@ fn it_goes_w_after_its_absence_was_proven() {
 
 #[test]
 fn its_wait_begins_with_the_proof_of_its_absence() {
-    let pool = pool(PLACEHOLDER);
-    let proof = proof(&pool, Presence::Absent, listed(&[]));
     let known = Known::default().seen(10).on(working(&["node-1"], 10_000));
-    let Some(Verdict::Stale(stale)) = judged(&proof, &known, 9_000) else {
-        panic!("it went without a wait");
-    };
+    let verdict = judged_absent(PLACEHOLDER, &known, 9_000);
+    let stale = stale(verdict.expect("it went without a wait"));
     assert_eq!(stale.clearance.wait, until(9_000 + TWO_BEATS + CLAIM_W));
 }
 
@@ -158,74 +160,57 @@ fn each_node_may_still_run_its_pods(
     #[case] slice: Option<&str>,
     #[case] holds: bool,
 ) {
-    let pool = pool(PLACEHOLDER);
-    let proof = proof(&pool, Presence::Absent, listed(&[]));
     let known = Known::default()
         .seen(10)
         .absent(100)
         .on(nodes)
         .but(|it| it.slice = slice.map(Into::into));
-    assert_eq!(judged(&proof, &known, 9_000).is_some(), holds);
+    let verdict = judged_absent(PLACEHOLDER, &known, 9_000);
+    assert_eq!(verdict.is_some(), holds);
 }
 
 #[test]
 fn a_node_that_went_holds_it_for_w() {
-    let pool = pool(PLACEHOLDER);
-    let proof = proof(&pool, Presence::Absent, listed(&[]));
     let mut nodes = beside(not_ready());
     nodes.remove("node-2", at(1_000));
     let known = Known::default().seen(10).absent(100).on(nodes);
-    assert!(judged(&proof, &known, 1_000 + CLAIM_W - 1).is_some());
-    assert_eq!(judged(&proof, &known, 1_000 + CLAIM_W), None);
+    let judged = |now| judged_absent(PLACEHOLDER, &known, now);
+    assert!(judged(1_000 + CLAIM_W - 1).is_some());
+    assert_eq!(judged(1_000 + CLAIM_W), None);
 }
 
 /// Newer versions of DRANET write the podref of one of the pods that use the claim. Its end tells nothing of the others.
 #[test]
 fn the_clean_end_of_one_pod_is_not_enough() {
-    let pool = pool(POD);
-    let proof = proof(&pool, Presence::Absent, listed(&[]));
     let end = ended(reporting(POD, "net1", "10.0.0.5"), 0, true);
     let known = |nodes| {
-        Known::of(&[Arc::clone(&end)])
+        Known::of(std::slice::from_ref(&end))
             .seen(10)
             .absent(100)
             .on(nodes)
     };
     let silent = known(beside(not_ready()));
-    assert!(judged(&proof, &silent, 9_000).is_some());
-    let early = judged(
-        &proof,
-        &known(working(&["node-1"], 10_000)),
-        100 + TWO_BEATS + CLAIM_W - 1,
-    );
-    assert!(early.is_some());
-    let late = judged(
-        &proof,
-        &known(working(&["node-1"], 10_000)),
-        100 + TWO_BEATS + CLAIM_W,
-    );
-    assert_eq!(late, None);
+    assert!(judged_absent(POD, &silent, 9_000).is_some());
+    let (works, wait) = (known(working(&["node-1"], 10_000)), TWO_BEATS + CLAIM_W);
+    assert!(judged_absent(POD, &works, 100 + wait - 1).is_some());
+    assert_eq!(judged_absent(POD, &works, 100 + wait), None);
 }
 
 /// The row does not tell which pod used the claim: it may be one whose kubelet pulls an image for long.
 #[test]
 fn a_pod_that_may_outlast_w_holds_it_until_its_node_is_booted_anew() {
-    let pool = pool(PLACEHOLDER);
-    let proof = proof(&pool, Presence::Absent, listed(&[]));
     let mut nodes = nodes_with(&[("node-1", booted("m", "a", "1"))]);
     beat(&mut nodes, "node-1", 0, 10_000);
     nodes.note_outlasting("node-1", at(90));
     let known = Known::default().seen(10).absent(100).on(nodes);
-    let Some(Verdict::Stale(stale)) = judged(&proof, &known, 9_000) else {
-        panic!("it went");
-    };
+    let stale = stale(judged_absent(PLACEHOLDER, &known, 9_000).expect("it went"));
     assert_eq!(stale.clearance.wait, waits_for(&["node-1"]));
     assert_eq!(stale.clearance.endless, Some(at(100 + TWO_BEATS + CLAIM_W)));
     let known = known.but(|it| {
         it.nodes.confirm_boot("node-1", "1", at(4_000), secs(120));
         it.nodes.apply("node-1", booted("m", "b", "2"), at(4_010));
     });
-    assert_eq!(judged(&proof, &known, 9_000), None);
+    assert_eq!(judged_absent(PLACEHOLDER, &known, 9_000), None);
 }
 
 /// Rows of a ResourceClaim take no DEL of a pod, whether or not they are read.
@@ -302,12 +287,11 @@ fn its_node_is_not_made_up() {
 /// DRANET 1.4 gives all claims one podref: however many rows it has, none waits for the DELs of others.
 #[test]
 fn the_rows_of_other_claims_do_not_make_it_wait() {
-    let pool = pool(PLACEHOLDER);
-    let proof = proof(&pool, Presence::Absent, listed(&[]));
     let known = Known {
         rows: 200,
         interfaces: 200,
         ..long_absent()
     };
-    assert_eq!(judged(&proof, &known, 100 + TWO_BEATS + CLAIM_W), None);
+    let verdict = judged_absent(PLACEHOLDER, &known, 100 + TWO_BEATS + CLAIM_W);
+    assert_eq!(verdict, None);
 }

@@ -3,7 +3,6 @@
 use ipgc_core::{
     definitions::Definition,
     ipam::parse,
-    pool::PoolKey,
     routes::{KnownPools, Routes, Slice, slice_pools},
 };
 
@@ -42,13 +41,6 @@ fn definitions() -> Definitions {
     .into()
 }
 
-fn key(namespace: &str, name: &str) -> PoolKey {
-    PoolKey {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-    }
-}
-
 fn slice(node: &str, range: &str) -> Slice {
     Slice {
         namespace: "kube-system".to_owned(),
@@ -60,10 +52,10 @@ fn slice(node: &str, range: &str) -> Slice {
 
 /// Of a pod on node-1 that asked for these networks.
 fn end_of(networks: &str) -> Arc<Ended> {
-    let mut last = pod("default/web-0");
-    last.node = Some("node-1".into());
-    last.status = status(&[]);
-    last.request = Request::parse(networks, "default");
+    let last = pod(POD).but(|it| {
+        it.status = status(&[]);
+        it.request = Request::parse(networks, "default");
+    });
     ended(last, 10, true)
 }
 
@@ -94,25 +86,14 @@ fn networks_lead_to_pools(
     #[case] expected: &[&str],
     #[case] unresolved: usize,
 ) {
-    let pools = [
-        key("kube-system", "10.0.0.0-24"),
-        key("other", "10.7.0.0-24"),
-    ];
-    let slices = vec![
-        slice("node-1", "10.8.1.0/24"),
-        slice("node-2", "10.8.2.0/24"),
-    ];
+    let pools = [("kube-system", "10.0.0.0-24"), ("other", "10.7.0.0-24")];
+    let pools = pools.map(|(namespace, name)| pool_key(namespace, name));
+    let slices = [("node-1", "10.8.1.0/24"), ("node-2", "10.8.2.0/24")];
+    let slices = slices.map(|(node, range)| slice(node, range)).into();
     let known = KnownPools::new(None, pools.iter(), slices);
-    let found = routes(networks, &known);
     // A pool that no sweep saw may be new, wherever there are pools.
-    assert_eq!(
-        found,
-        (
-            expected.iter().map(|it| (*it).to_owned()).collect(),
-            unresolved,
-            vec![]
-        )
-    );
+    let expected = expected.iter().map(ToString::to_string).collect();
+    assert_eq!(routes(networks, &known), (expected, unresolved, vec![]));
 }
 
 /// Where nothing leads to a pool, a sweep does.
@@ -140,13 +121,16 @@ fn a_name_that_the_slices_of_two_nodes_give_is_no_slice() {
     ];
     let pools = slice_pools(&slices);
     assert_eq!(pools.len(), 6);
-    assert_eq!(pools[&key("kube-system", "cut-b-10.8.2.0-24")], "b".into());
+    assert_eq!(
+        pools[&pool_key("kube-system", "cut-b-10.8.2.0-24")],
+        "b".into()
+    );
     // Network "a" with node "b-a", and network "a-b" with node "a", have one name.
     let of = |name: &str, node: &str| Slice {
         name: name.to_owned(),
         ..slice(node, "10.8.1.0/24")
     };
     let pools = slice_pools(&[of("a", "b-a"), of("a-b", "a")]);
-    assert!(!pools.contains_key(&key("kube-system", "a-b-a-10.8.1.0-24")));
+    assert!(!pools.contains_key(&pool_key("kube-system", "a-b-a-10.8.1.0-24")));
     assert_eq!(pools.len(), 2);
 }

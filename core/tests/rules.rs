@@ -41,28 +41,32 @@ fn a_mirror_that_is_there_holds_its_rows() {
     }
 }
 
-#[rstest]
-#[case::watched(vec![ended(mirror(), 100, true)])]
-#[case::watched_badly(vec![ended(mirror(), 100, false)])]
-fn a_mirror_that_is_gone_is_unwitnessed_with_the_leftover_grace(#[case] ends: Vec<Arc<Ended>>) {
-    let known = Known::of(&ends).seen(90).absent(90).on(at_work());
-    let stale = stale(verdict(&Presence::Absent, &known));
-    assert_eq!(stale.cause, Cause::Deleted);
-    assert_eq!(stale.clearance.grade, Grade::Unwitnessed);
-    // From the first change of the node's Lease after the end on.
-    assert_eq!(stale.clearance.wait, until(100 + TWO_BEATS + 600));
-    assert!(!stale.clearance.watched);
+/// Node-1, whose kubelet falls silent. It came after the gap, and blocks all the same.
+fn silent() -> Nodes {
+    let mut nodes = nodes_with(&[("node-1", node_state())]);
+    hear_nothing(&mut nodes, "node-1", 0, NOW);
+    nodes
 }
 
-#[test]
-fn a_mirrors_wait_is_w_where_that_is_longer() {
-    let slow = mirror().but(|it| it.termination_grace = Some(secs(3_000)));
-    let known = Known::of(&[ended(slow, 100, true)]).seen(0).on(at_work());
-    let stale = stale(verdict(&Presence::Absent, &known));
-    assert_eq!(
-        stale.clearance.wait,
-        until(100 + TWO_BEATS + 120 + 3_000 + 60)
-    );
+/// From the first change of the node's Lease after the end on.
+#[rstest]
+#[case::watched(30, true, at_work(), Grade::Unwitnessed, until(100 + TWO_BEATS + 600))]
+#[case::watched_badly(30, false, at_work(), Grade::Unwitnessed, until(100 + TWO_BEATS + 600))]
+#[case::w_is_longer(3_000, true, at_work(), Grade::Unwitnessed, until(100 + TWO_BEATS + 120 + 3_000 + 60))]
+#[case::its_own_node_blocks(30, true, silent(), Grade::Unfenced, waits_for(&["node-1"]))]
+fn a_mirror_that_is_gone_is_unwitnessed_with_the_leftover_grace(
+    #[case] grace: u64,
+    #[case] settled: bool,
+    #[case] nodes: Nodes,
+    #[case] grade: Grade,
+    #[case] wait: Wait,
+) {
+    let last = mirror().but(|it| it.termination_grace = Some(secs(grace)));
+    let known = Known::of(&[ended(last, 100, settled)]);
+    let known = known.seen(90).absent(90).on(nodes);
+    let Stale { cause, clearance } = stale(verdict(&Presence::Absent, &known));
+    assert_eq!((cause, clearance.watched), (Cause::Deleted, false));
+    assert_eq!((clearance.grade, clearance.wait), (grade, wait));
 }
 
 #[test]
@@ -81,15 +85,6 @@ fn so_may_that_of_a_mirror_that_nobody_saw() {
     let known = Known::default().seen(60).absent(60).on(nodes);
     let stale = stale(judged(&row, &Presence::Absent, &known, NOW));
     assert_eq!(stale.clearance.grade, Grade::Unfenced);
-    assert_eq!(stale.clearance.wait, waits_for(&["node-1"]));
-}
-
-#[test]
-fn a_mirrors_own_node_blocks_although_it_came_after_the_gap() {
-    let mut nodes = nodes_with(&[("node-1", node_state())]);
-    hear_nothing(&mut nodes, "node-1", 0, NOW);
-    let known = Known::of(&[ended(mirror(), 100, true)]).seen(0).on(nodes);
-    let stale = stale(verdict(&Presence::Absent, &known));
     assert_eq!(stale.clearance.wait, waits_for(&["node-1"]));
 }
 
@@ -246,45 +241,32 @@ fn a_terminal_phase_that_the_watch_has_not_shown_is_no_end_yet() {
     assert_held(&verdict(&present(done()), &known), Held::Ended);
 }
 
-/// The garbage collector of pods wrote its phase, and a finalizer keeps it.
-#[test]
-fn a_completed_pod_that_did_not_stop_goes_where_its_node_is_gone() {
-    let end = but(&ended(done(), 100, false), |end| end.stopped = false);
-    let runs =
-        done_as("uid-1", Phase::Failed).but(|it| it.containers = containers(&[("main", RUNNING)]));
-    let known = completed(&end).on(nodes_with(&[]));
-    assert_held(&verdict(&present(runs.clone()), &known), Held::Ended);
-    let deleted = runs.but(|it| it.deleting = true);
-    let stale = stale(verdict(&present(deleted), &known));
-    assert_eq!(stale.clearance.grade, Grade::Fenced);
-    assert_eq!(stale.clearance.wait, until(100 + W));
-}
-
+/// Where its node is gone, the garbage collector of pods wrote its phase, and a finalizer keeps it.
 #[rstest]
-#[case::fenced(fenced(), true)]
-#[case::not_ready(not_ready(), false)]
-#[case::ready(node_state(), false)]
+#[case::fenced(Some(fenced()), false, Ok(until(220)))]
+#[case::not_ready(Some(not_ready()), false, Err(Held::Ended))]
+#[case::ready(Some(node_state()), false, Err(Held::Ended))]
+#[case::gone(None, false, Err(Held::Ended))]
+#[case::gone_and_deleted(None, true, Ok(until(100 + W)))]
 fn a_completed_pod_that_did_not_stop_goes_where_its_node_is_fenced(
-    #[case] node: NodeState,
-    #[case] goes: bool,
+    #[case] node: Option<NodeState>,
+    #[case] deleting: bool,
+    #[case] goes: Result<Wait, Held>,
 ) {
     let end = but(&ended(done(), 100, false), |end| end.stopped = false);
-    let known = completed(&end).on(nodes_with(&[("node-1", node)]));
-    let runs = PodState {
-        phase: Phase::Failed,
-        containers: containers(&[("main", RUNNING)]),
-        ..done()
-    };
-    match verdict(&present(runs), &known) {
-        Verdict::Stale(stale) => {
-            assert!(goes);
-            assert_eq!(stale.clearance.grade, Grade::Fenced);
-            assert_eq!(stale.clearance.wait, until(220));
+    let nodes: Vec<_> = node.map(|node| ("node-1", node)).into_iter().collect();
+    let known = completed(&end).on(nodes_with(&nodes));
+    let runs = done_as("uid-1", Phase::Failed).but(|it| {
+        it.deleting = deleting;
+        it.containers = containers(&[("main", RUNNING)]);
+    });
+    let verdict = verdict(&present(runs), &known);
+    match goes {
+        Ok(wait) => {
+            let clearance = stale(verdict).clearance;
+            assert_eq!((clearance.grade, clearance.wait), (Grade::Fenced, wait));
         }
-        verdict => {
-            assert!(!goes);
-            assert_eq!(verdict, Verdict::Held(Held::Ended));
-        }
+        Err(held) => assert_held(&verdict, held),
     }
 }
 
@@ -334,15 +316,4 @@ fn the_first_rule_that_fits_decides(#[case] state: PodState, #[case] first: Resu
         (Verdict::Stale(stale), Err(first)) => assert_eq!(stale.cause, first),
         (verdict, _) => panic!("{verdict:?}"),
     }
-}
-
-#[test]
-fn young_comes_before_leftover_and_leftover_before_drift() {
-    let known = leftover();
-    let young = elsewhere().but(|it| it.phase = Phase::Unknown);
-    assert_held(&verdict(&present(young), &known), Held::Changing);
-    assert_eq!(
-        stale(verdict(&present(elsewhere()), &known)).cause,
-        Cause::Leftover
-    );
 }

@@ -5,21 +5,10 @@ use ipgc_core::{
     breaker::Limits,
     definitions::{Networks, Scope},
     known::Evidence,
-    pool::{Glance, PoolKey},
+    pool::Glance,
 };
 
 use crate::common::prelude::*;
-
-fn tag(number: u64) -> IdTag {
-    IdTag::of(&sandbox(number)).unwrap()
-}
-
-fn pool_key() -> PoolKey {
-    PoolKey {
-        namespace: "kube-system".into(),
-        name: "pool".into(),
-    }
-}
 
 /// The end of a pod whose rows were seen with these sandboxes; it ended well at 100.
 fn end(sandboxes: &[u64]) -> Arc<Ended> {
@@ -81,7 +70,7 @@ fn the_sandbox_of_a_row_is_known_whatever_its_network_is(
     evidence.apply_pod(running.clone(), at(1));
     let id = sandbox(2);
     let row = Glance {
-        pool: &pool_key(),
+        pool: &pool_key("kube-system", "pool"),
         range: Range::parse("10.0.0.0/24"),
         address: Some(ip("10.0.0.5")),
         podref: Some(POD),
@@ -97,12 +86,8 @@ fn the_sandbox_of_a_row_is_known_whatever_its_network_is(
     // A report that may be about another network's row does not make this row the pod's own (museum 4.15).
     let sandboxes = evidence.pods.live(POD).unwrap().sandboxes;
     assert_eq!((is_needed, sandboxes.had(tag(2), at(99))), (is_its, is_its));
-    let last = running.but(|it| {
-        it.phase = Phase::Failed;
-        it.sandbox_ready = Some(false);
-        it.containers = containers(&[("main", ENDED)]);
-    });
-    let end = evidence.delete_pod(last, at(1_000)).unwrap();
+    let end = evidence.delete_pod(stopped(running), policy, at(1_000));
+    let end = end.unwrap();
     assert!(end.settled);
     let known = Known {
         networks,
@@ -157,7 +142,7 @@ fn nor_is_a_row_with_the_id_of_a_container() {
 
 /// A sweep sees the pod's row with this sandbox.
 fn sweep(evidence: &mut Evidence, id: u64, second: u64) {
-    let (pool, id) = (pool_key(), sandbox(id));
+    let (pool, id) = (pool_key("kube-system", "pool"), sandbox(id));
     let row = Glance {
         pool: &pool,
         range: None,
@@ -258,13 +243,9 @@ fn the_machine_was_booted_before_the_end(#[case] seen: &[u64], #[case] is_settle
         let next = running(*container).but(|it| it.deleting = true);
         evidence.apply_pod(next, at(60));
     }
-    let last = running(2).but(|it| {
-        it.phase = Phase::Failed;
-        it.sandbox_ready = Some(false);
-        it.containers = containers(&[("main", ENDED)]);
-    });
-    evidence.apply_pod(last.clone(), at(70));
-    let end = evidence.delete_pod(last, at(71)).unwrap();
+    let last = stopped(running(2));
+    evidence.apply_pod(last.clone(), policy, at(70));
+    let end = evidence.delete_pod(last, policy, at(71)).unwrap();
     assert_eq!(end.settled, is_settled);
     assert_eq!(end.terminal_since, Some(at(70)));
 }

@@ -20,12 +20,24 @@ fn deleting() -> PodState {
     running().but(|it| it.deleting = true)
 }
 
-/// The same where a list shows a successor.
+/// A pod that runs since 0, and is being deleted since 100.
+fn being_deleted() -> Evidence {
+    let mut evidence = evidence();
+    evidence.apply_pod(running(), &Policy::default(), at(0));
+    evidence.apply_pod(deleting(), &Policy::default(), at(100));
+    evidence
+}
+
+/// Whether its sandbox may outlast W, if it goes in this state.
+fn may_outlast(evidence: &mut Evidence, last: PodState, second: u64) -> bool {
+    let ended = evidence.delete_pod(last, &Policy::default(), at(second));
+    ended.unwrap().may_outlast()
+}
+
+/// A list shows a successor of a pod that its kubelet did not stop.
 #[test]
 fn and_if_a_list_shows_its_successor() {
-    let mut evidence = evidence();
-    evidence.apply_pod(running(), at(0));
-    evidence.apply_pod(deleting(), at(100));
+    let mut evidence = being_deleted();
     evidence.pods.begin_list(at(990));
     let next = running().but(|it| it.uid = "uid-2".into());
     let ended = evidence.apply_pod(next, at(1_000));
@@ -37,13 +49,16 @@ fn and_if_a_list_shows_its_successor() {
 #[case::nobody_writes_a_phase(Phase::Running)]
 #[case::somebody_does(Phase::Failed)]
 fn a_foreign_phase_does_not_make_a_stuck_pod_end(#[case] phase: Phase) {
-    let mut evidence = evidence();
-    evidence.pods.apply(running(), at(0));
-    evidence.pods.apply(deleting(), at(100));
+    let mut evidence = being_deleted();
     let last = deleting().but(|it| it.phase = phase);
-    evidence.pods.apply(last.clone(), at(999));
-    let ended = evidence.delete_pod(last, at(1_000));
-    assert!(ended.unwrap().may_outlast());
+    evidence.apply_pod(last.clone(), &Policy::default(), at(999));
+    assert!(may_outlast(&mut evidence, last, 1_000));
+}
+
+/// Whether a container of this pod may be started anew.
+fn starts_anew(pod: &Value) -> bool {
+    let wire: Wire = serde_json::from_str(&pod.to_string()).unwrap();
+    wire.state().unwrap().restarts
 }
 
 /// A kubelet says that a container ended while it pulls its image anew.
@@ -72,9 +87,7 @@ fn a_container_is_started_anew(
         if is_deleted {
             pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         }
-        let pod = pod.to_string();
-        let state = serde_json::from_str::<Wire>(&pod).unwrap().state();
-        assert_eq!(state.unwrap().restarts, restarts);
+        assert_eq!(starts_anew(&pod), restarts);
     }
 }
 
@@ -96,9 +109,7 @@ fn a_container_with_a_policy_of_its_own_is_started_anew(
     });
     pod["spec"][list] = json!([{"name": "main", "restartPolicy": "Always"}, {"name": "other"}]);
     pod["status"][statuses] = json!([{"name": name, "state": {"terminated": {"exitCode": 0}}}]);
-    let pod = pod.to_string();
-    let state = serde_json::from_str::<Wire>(&pod).unwrap().state();
-    assert_eq!(state.unwrap().restarts, restarts);
+    assert_eq!(starts_anew(&pod), restarts);
 }
 
 /// While it is being deleted, containers that ended are those that the kubelet stops.
@@ -108,10 +119,9 @@ fn a_container_with_a_policy_of_its_own_is_started_anew(
 fn a_container_that_ended_during_the_deletion_is_not_started(#[case] restarts: bool) {
     let mut evidence = evidence();
     let before = running().but(|it| it.restarts = restarts);
-    evidence.apply_pod(before, at(0));
+    evidence.apply_pod(before, &Policy::default(), at(0));
     let last = deleting().but(|it| it.containers = containers(&[("main", ENDED)]));
-    let ended = evidence.delete_pod(last, at(10));
-    assert_eq!(ended.unwrap().may_outlast(), restarts);
+    assert_eq!(may_outlast(&mut evidence, last, 10), restarts);
 }
 
 /// A kubelet falls silent before its node is known as not ready: longer than `--node-monitor-grace-period` takes.
@@ -119,20 +129,15 @@ fn a_container_that_ended_during_the_deletion_is_not_started(#[case] restarts: b
 #[case::when_it_is_forced_away(false)]
 #[case::when_its_node_fails(true)]
 fn a_kubelet_that_did_not_stop_a_pod_is_known_also_if_it_fell_silent_since(#[case] fails: bool) {
-    let mut evidence = evidence();
-    evidence.apply_pod(running(), at(0));
-    evidence.apply_pod(deleting(), at(100));
+    let mut evidence = being_deleted();
     for second in (1_010..=1_100).step_by(10) {
-        let last = Some("1000");
-        evidence
-            .nodes
-            .note_lease("node-1", last, at(second), at(second));
+        let (nodes, last) = (&mut evidence.nodes, Some("1000"));
+        nodes.note_lease("node-1", last, at(second), at(second));
     }
     if fails {
         evidence.nodes.apply("node-1", not_ready(), at(1_100));
     }
-    let ended = evidence.delete_pod(deleting(), at(1_100));
-    assert!(ended.unwrap().may_outlast());
+    assert!(may_outlast(&mut evidence, deleting(), 1_100));
 }
 
 /// A kubelet that is too old for the condition `PodReadyToStartContainers`.
@@ -143,23 +148,16 @@ fn who_writes_a_terminal_phase_while_a_container_runs_is_not_the_kubelet() {
     evidence.apply_pod(old(running()), at(0));
     evidence.apply_pod(old(deleting()), at(100));
     let last = old(deleting()).but(|it| it.phase = Phase::Failed);
-    evidence.apply_pod(last.clone(), at(999));
-    let ended = evidence.delete_pod(last, at(1_000));
-    assert!(ended.unwrap().may_outlast());
+    evidence.apply_pod(last.clone(), &policy, at(999));
+    assert!(may_outlast(&mut evidence, last, 1_000));
 }
 
 /// A kubelet stopped it after all, though later than W, and said so.
 #[test]
 fn a_pod_that_its_kubelet_ended_late_is_not_held_for_ever() {
-    let mut evidence = evidence();
-    evidence.apply_pod(running(), at(0));
-    evidence.apply_pod(deleting(), at(100));
+    let (mut evidence, policy) = (being_deleted(), Policy::default());
     evidence.nodes.apply("node-1", not_ready(), at(900));
-    let last = deleting().but(|it| {
-        it.phase = Phase::Failed;
-        it.sandbox_ready = Some(false);
-        it.containers = containers(&[("main", ENDED)]);
-    });
+    let last = stopped(deleting());
     // What was before is in doubt, so that it is no good end.
     evidence.pods.begin_list(at(950));
     evidence.apply_pod(last.clone(), at(960));
@@ -168,37 +166,13 @@ fn a_pod_that_its_kubelet_ended_late_is_not_held_for_ever() {
     assert!(!ended.settled && !ended.may_outlast());
 }
 
-/// The runtime of its node does not answer, so that the node is not ready when the pod is forced away.
-#[rstest]
-#[case::in_all_of_w(1_000, true)]
-#[case::in_longer_than_it_needs(200, true)]
-#[case::in_time(180, false)]
-fn a_kubelet_that_did_not_stop_a_pod_is_known_also_if_its_node_fails_then(
-    #[case] fails: u64,
-    #[case] is_known: bool,
-) {
-    for is_removed in [false, true] {
-        let mut evidence = evidence();
-        evidence.apply_pod(running(), at(0));
-        evidence.apply_pod(deleting(), at(100));
-        if is_removed {
-            evidence.nodes.remove("node-1", at(fails));
-        } else {
-            evidence.nodes.apply("node-1", not_ready(), at(fails));
-        }
-        let ended = evidence.delete_pod(deleting(), at(fails + 1_000));
-        assert_eq!(ended.unwrap().may_outlast(), is_known);
-    }
-}
-
 /// A list shows it as deleting when its node is not ready any more: nobody knows whether the kubelet had the time.
 #[test]
 fn a_pod_that_a_list_shows_after_its_node_failed_is_not_taken_for_stuck() {
     let mut evidence = evidence();
     evidence.nodes.apply("node-1", not_ready(), at(900));
     evidence.pods.begin_list(at(950));
-    evidence.apply_pod(deleting(), at(960));
-    evidence.end_pod_list(at(960));
-    let ended = evidence.delete_pod(deleting(), at(2_000));
-    assert!(!ended.unwrap().may_outlast());
+    evidence.apply_pod(deleting(), &policy, at(960));
+    evidence.end_pod_list(&policy, at(960));
+    assert!(!may_outlast(&mut evidence, deleting(), 2_000));
 }

@@ -44,7 +44,7 @@ fn whoever_wrote_the_row_has_been_shown_by_the_watch_before_it_goes(
     let end = but(&reported(true), |end| {
         end.last.name_may_return = name_may_return;
         if bore {
-            end.sandboxes.note(IdTag::of(&sandbox(1)).unwrap(), at(20));
+            end.sandboxes.note(tag(1), at(20));
         }
     });
     let known = Known::of(&[end]).seen(END + seen);
@@ -292,7 +292,7 @@ fn a_list_and_a_gap_leave_doubts(
         end.listed_at = listed.map(at);
         end.gap_at = gap.map(at);
         if bore {
-            end.sandboxes.note(IdTag::of(&sandbox(1)).unwrap(), at(20));
+            end.sandboxes.note(tag(1), at(20));
         }
     });
     let known = Known::of(std::slice::from_ref(&end)).seen(0);
@@ -351,19 +351,6 @@ fn one_that_may_have_been_scheduled_unseen_counts() {
     }
 }
 
-#[test]
-fn nothing_goes_while_the_watch_is_not_heard() {
-    let known = Known::of(&[reported(true)]).but(|it| it.fresh = false);
-    for now in [END, END + 2, 10_000] {
-        let clearance = weigh(&known, &Policy::default(), now);
-        assert_eq!(clearance.wait, Wait::until(at(now) + LOOK_AGAIN));
-        assert!(clearance.watched);
-    }
-    let of_nobody = Known::default().seen(0).but(|it| it.fresh = false);
-    let clearance = weigh(&of_nobody, &Policy::default(), 10_000);
-    assert_eq!(clearance.wait, Wait::until(at(10_000) + LOOK_AGAIN));
-}
-
 // The memory of one incarnation about its rows
 
 #[rstest]
@@ -376,8 +363,7 @@ fn a_row_was_borne_when_it_was_seen_before_the_watch_could_lag(
     #[case] bore: bool,
 ) {
     let end = but(&reported(true), |end| {
-        end.sandboxes
-            .note(IdTag::of(&sandbox(1)).unwrap(), at(second));
+        end.sandboxes.note(tag(1), at(second));
     });
     assert_eq!(end.bore(&row_content(), secs(2)), bore);
     let adopted = row_content().but(|it| it.sandbox = "f".repeat(64).into());
@@ -416,49 +402,33 @@ fn a_tag_is_of_a_sandbox_id(#[case] id: &str, #[case] times: usize, #[case] is_o
 
 // Clearances
 
-/// The nodes of both, and a moment only where both have one.
+/// The nodes of both, and a moment only where both have one; and the worse grade.
 #[rstest]
+#[case(until(5), until(9), until(9))]
 #[case(until(5), at_most("a", 3), at_most("a", 5))]
 #[case(at_most("a", 7), until(5), at_most("a", 7))]
 #[case(at_most("b", 7), at_most("a", 5), Wait { until: Some(at(7)), ..waits_for(&["a", "b"]) })]
 #[case(at_most("b", 7), waits_for(&["a"]), waits_for(&["a", "b"]))]
 #[case(waits_for(&["a"]), until(5), waits_for(&["a"]))]
-fn of_two_waits_both_count(#[case] a: Wait, #[case] b: Wait, #[case] both: Wait) {
-    let of = |wait| Clearance {
-        grade: Grade::Unfenced,
-        wait,
-        ..Clearance::certain(at(0))
-    };
-    assert_eq!(of(a).and(of(b)).wait, both);
-}
-
-#[test]
-fn of_two_clearances_the_later_and_the_worse_count() {
-    let clearance = |grade, wait: &Wait, watched| Clearance {
+#[case(waits_for(&["b"]), waits_for(&["a", "b"]), waits_for(&["a", "b"]))]
+#[case(waits_for(&[]), waits_for(&["a"]), waits_for(&["a"]))]
+fn of_two_clearances_both_count(#[case] a: Wait, #[case] b: Wait, #[case] both: Wait) {
+    let clearance = |grade, wait, watched| Clearance {
         grade,
-        wait: wait.clone(),
+        wait,
         watched,
         ..Clearance::certain(at(0))
     };
-    let waits = [
-        (until(5), until(9), until(9)),
-        (until(9), waits_for(&["a"]), waits_for(&["a"])),
-        (waits_for(&["a"]), until(9), waits_for(&["a"])),
-        (
-            waits_for(&["b"]),
-            waits_for(&["a", "b"]),
-            waits_for(&["a", "b"]),
-        ),
-        (waits_for(&[]), waits_for(&["a"]), waits_for(&["a"])),
-    ];
-    for (one, other, both) in waits {
-        let a = clearance(Grade::Settled, &one, true);
-        let b = clearance(Grade::Fenced, &other, false);
-        let expected = clearance(Grade::Fenced, &both, false);
-        assert_eq!(a.clone().and(b.clone()), expected);
-        assert_eq!(b.and(a), expected);
-    }
-    let early = clearance(Grade::Settled, &until(5), true);
+    let a = clearance(Grade::Settled, a, true);
+    let b = clearance(Grade::Fenced, b, false);
+    let expected = clearance(Grade::Fenced, both, false);
+    assert_eq!(a.clone().and(b.clone()), expected);
+    assert_eq!(b.and(a), expected);
+}
+
+#[test]
+fn a_clearance_is_put_off_to_a_later_moment_alone() {
+    let early = Clearance::certain(at(5));
     assert_eq!(early.clone().not_before(at(4)), early);
     assert_eq!(early.not_before(at(6)).wait, until(6));
 }
@@ -470,7 +440,7 @@ fn a_first_look_comes_at_once_where_the_name_may_return_and_no_row_was_seen() {
     let never = but(&end, |end| end.last.name_may_return = false);
     assert_eq!(never.first_look(&Policy::default()), at(END + 2));
     let seen = but(&end, |end| {
-        end.sandboxes.note(IdTag::of(&sandbox(1)).unwrap(), at(20));
+        end.sandboxes.note(tag(1), at(20));
     });
     assert_eq!(seen.first_look(&Policy::default()), at(END + 2));
     assert_eq!(reported(false).last.podref.as_str(), POD);

@@ -100,43 +100,6 @@ fn of_pods_that_were_rejected_one_after_the_other_one_end_is_kept() {
     );
 }
 
-#[test]
-fn a_successor_shows_that_its_predecessor_ended_unseen() {
-    let mut index = PodIndex::default();
-    index.apply(state(web("a").running()), at(0));
-    let predecessor = index.apply(state(web("b").running()), at(1)).unwrap();
-    assert_eq!(&*predecessor.last.uid, "a");
-    assert!(!predecessor.settled);
-    // Its DELETED event comes late: known already, and no word about the successor.
-    let late = index.delete(state(web("a").ended("Succeeded")), at(2));
-    assert!(late.is_none());
-    assert_eq!(index.count_live(), 1);
-}
-
-#[test]
-fn who_is_missing_after_a_relist_ended_in_the_gap() {
-    let stays = || {
-        pod("d", "stays")
-            .uid("s")
-            .node("n")
-            .networks("net")
-            .running()
-    };
-    let mut index = PodIndex::default();
-    index.begin_list(at(0));
-    index.apply(state(web("a").running()), at(0));
-    index.apply(state(stays()), at(0));
-    assert!(index.end_list(at(0)).is_empty());
-    // The list begins twice, as it does when a page fails; what only the first one showed does
-    // not count.
-    index.begin_list(at(0));
-    index.apply(state(web("a").running()), at(1));
-    index.begin_list(at(0));
-    index.apply(state(stays()), at(2));
-    assert_eq!(uids(&index.end_list(at(3))), ["a"]);
-    assert_eq!(index.count_live(), 1);
-}
-
 /// The list may show a state from before the sandbox went down.
 #[test]
 fn a_list_after_the_data_went_back_says_nothing_of_the_sandbox() {

@@ -74,7 +74,7 @@ prop_compose! {
             end.listed_at = listed.map(|early| at(if early { 0 } else { second }));
             end.gap_at = gap.map(|early| at(if early { second } else { 2000 }));
             if bore {
-                end.sandboxes.note(IdTag::of(&sandbox(1)).unwrap(), Moment::EPOCH);
+                end.sandboxes.note(tag(1), Moment::EPOCH);
             }
         })
     }
@@ -265,5 +265,40 @@ pub fn any_policy() -> impl Strategy<Value = Policy> {
             unwitnessed_hold: unwitnessed.map(secs),
             keep_podrefs: vec![Glob::new(&glob)],
         }
+    })
+}
+
+pub fn any_phase() -> impl Strategy<Value = Phase> {
+    prop_oneof![
+        Just(Phase::Pending),
+        Just(Phase::Running),
+        Just(Phase::Succeeded),
+        Just(Phase::Failed),
+        Just(Phase::Unknown),
+    ]
+}
+
+prop_compose! {
+    /// An end on node-1 that was watched, or of a pod that was never scheduled.
+    pub fn any_incarnation()(
+        second in 0u64..1000,
+        settled: bool,
+        reports: bool,
+        scheduled in prop::bool::weighted(0.9),
+        mirror in prop::bool::weighted(0.1),
+        grace in prop::option::of(0u64..5000),
+    ) -> Arc<Ended> {
+        let mut last = if reports { reporting(POD, "net1", "10.0.0.5") } else { pod(POD) };
+        last.node = scheduled.then(|| "node-1".into());
+        last.mirror = mirror;
+        last.termination_grace = grace.map(secs);
+        ended(last, second, settled)
+    }
+}
+
+pub fn any_history() -> impl Strategy<Value = Vec<Arc<Ended>>> {
+    prop::collection::vec(any_incarnation(), 0..5).prop_map(|mut history| {
+        history.sort_by_key(|e| e.at);
+        history
     })
 }

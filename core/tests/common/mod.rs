@@ -16,7 +16,7 @@ use ipgc_core::{
     judge::Release,
     node::Boot,
     pod::Container,
-    pool::Row,
+    pool::{PoolKey, Row},
     proof::Proof,
 };
 use json_patch::Patch;
@@ -66,6 +66,16 @@ pub fn sandbox(n: u64) -> String {
     format!("{n:064x}")
 }
 
+/// The tag of that id.
+pub fn tag(n: u64) -> IdTag {
+    IdTag::of(&sandbox(n)).unwrap()
+}
+
+pub fn pool_key(namespace: &str, name: &str) -> PoolKey {
+    let (namespace, name) = (namespace.to_owned(), name.to_owned());
+    PoolKey { namespace, name }
+}
+
 /// A network-status with these (interface, addresses).
 pub fn status(entries: &[(&str, &[&str])]) -> Status {
     let entries: Vec<Value> = entries
@@ -112,6 +122,15 @@ pub fn containers(states: &[(&str, ContainerState)]) -> Arc<[Container]> {
 /// A pod that reported `address` on `interface`.
 pub fn reporting(owner: &str, interface: &str, address: &str) -> PodState {
     pod(owner).but(|it| it.status = status(&[(interface, &[address])]))
+}
+
+/// The same pod after its kubelet has stopped all of it.
+pub fn stopped(running: PodState) -> PodState {
+    running.but(|it| {
+        it.phase = Phase::Failed;
+        it.sandbox_ready = Some(false);
+        it.containers = containers(&[("main", ENDED)]);
+    })
 }
 
 /// The end of an incarnation that was watched, `at` seconds after the epoch.
@@ -447,39 +466,4 @@ pub fn apply(document: &Value, patch: &Patch) -> Option<Value> {
     let applied = json_patch::patch(&mut after, patch).is_ok();
     assert!(applied || after == *document);
     applied.then_some(after)
-}
-
-pub fn any_phase() -> impl Strategy<Value = Phase> {
-    prop_oneof![
-        Just(Phase::Pending),
-        Just(Phase::Running),
-        Just(Phase::Succeeded),
-        Just(Phase::Failed),
-        Just(Phase::Unknown),
-    ]
-}
-
-prop_compose! {
-    /// An end on node-1 that was watched, or of a pod that was never scheduled.
-    pub fn any_incarnation()(
-        second in 0u64..1000,
-        settled: bool,
-        reports: bool,
-        scheduled in prop::bool::weighted(0.9),
-        mirror in prop::bool::weighted(0.1),
-        grace in prop::option::of(0u64..5000),
-    ) -> Arc<Ended> {
-        let mut last = if reports { reporting(POD, "net1", "10.0.0.5") } else { pod(POD) };
-        last.node = scheduled.then(|| "node-1".into());
-        last.mirror = mirror;
-        last.termination_grace = grace.map(secs);
-        ended(last, second, settled)
-    }
-}
-
-pub fn any_history() -> impl Strategy<Value = Vec<Arc<Ended>>> {
-    prop::collection::vec(any_incarnation(), 0..5).prop_map(|mut history| {
-        history.sort_by_key(|e| e.at);
-        history
-    })
 }
