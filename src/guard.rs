@@ -49,25 +49,12 @@ mod tests {
 
     use http::Request;
     use k8s_openapi::api::core::v1::Pod;
-    use kube::{
-        Api,
-        api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchParams},
-        client::Body,
-    };
+    use kube::{Api, api::DeleteParams, client::Body};
     use rstest::rstest;
-    use serde_json::json;
-    use testkit::{Server, Verb, fixtures};
+    use testkit::Server;
 
     use super::*;
     use crate::leader::Elector;
-
-    /// The pod `shop/cart-0` on a server, and pods through a client that only reads.
-    fn shop() -> (Server, Api<Pod>) {
-        let server = Server::new();
-        server.put(fixtures::pod("shop", "cart-0").node("n1").running().build());
-        let pods = Api::namespaced(read_only(server.client()), "shop");
-        (server, pods)
-    }
 
     fn was_not_sent<T: Debug>(answer: kube::Result<T>) {
         match answer.unwrap_err() {
@@ -76,26 +63,6 @@ mod tests {
             }
             other => panic!("{other}"),
         }
-    }
-
-    #[tokio::test]
-    async fn writes_never_reach_the_server() {
-        let (server, pods) = shop();
-        let post = PostParams::default();
-        let mut pod = Pod::default();
-        pod.metadata.name = Some("cart-0".to_owned());
-        let patch = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}}));
-        was_not_sent(pods.create(&post, &pod).await);
-        was_not_sent(pods.replace("cart-0", &post, &pod).await);
-        was_not_sent(pods.patch("cart-0", &PatchParams::default(), &patch).await);
-        was_not_sent(
-            pods.patch_metadata("cart-0", &PatchParams::default(), &patch)
-                .await,
-        );
-        was_not_sent(pods.delete("cart-0", &DeleteParams::default()).await);
-        let all = ListParams::default();
-        was_not_sent(pods.delete_collection(&DeleteParams::default(), &all).await);
-        assert_eq!(server.requests().len(), 0, "{}", server.requests());
     }
 
     #[tokio::test]
@@ -114,28 +81,6 @@ mod tests {
         drop(elector);
         let leader = name(while_leading(server.client(), Leadership::always(clock)));
         let gone = leader.delete("cart-0", &all).await.unwrap_err();
-        assert!(matches!(gone, kube::Error::Api(status) if status.code == 404));
-    }
-
-    #[tokio::test]
-    async fn reads_are_answered_as_ever() {
-        let (server, pods) = shop();
-        pods.get("cart-0").await.unwrap();
-        assert_eq!(
-            pods.list(&ListParams::default()).await.unwrap().items.len(),
-            1
-        );
-        drop(pods.watch(&WatchParams::default(), "0").await.unwrap());
-        let verbs = server.requests();
-        assert!(
-            verbs
-                .iter()
-                .map(|r| r.verb)
-                .eq([Verb::Get, Verb::List, Verb::Watch]),
-            "{verbs}"
-        );
-        // The server's answers stay as they were: a 404 means something, a missing answer nothing.
-        let gone = pods.get("cart-1").await.unwrap_err();
         assert!(matches!(gone, kube::Error::Api(status) if status.code == 404));
     }
 

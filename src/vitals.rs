@@ -91,13 +91,4 @@ mod tests {
         seconds(301).await;
         assert!(!vitals.is_alive());
     }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_sweeps_found_is_shown_after_the_first_one() {
-        let vitals = vitals();
-        assert!(vitals.is_leader() && vitals.report().is_none());
-        let swept = |it: &mut Arc<SweepReport>| Arc::make_mut(it).ended_at = Some(wall());
-        vitals.sweeps.send_modify(swept);
-        assert!(vitals.report().is_some());
-    }
 }

@@ -23,24 +23,16 @@ fn config(pools: Option<&str>, dry_run: bool) -> Config {
 
 /// Exactly what a right allows.
 fn matching(right: &Right) -> Match {
-    let Right {
-        verb,
-        group,
-        resource,
-        scope,
-        name,
-    } = right.clone();
-    let namespace = match scope {
-        Scope::Namespace(namespace) => namespace,
-        Scope::Cluster | Scope::AllNamespaces => String::new(),
+    let right = right.clone();
+    let namespace = match &right.scope {
+        Scope::Namespace(namespace) => namespace.as_str(),
+        Scope::Cluster | Scope::AllNamespaces => "",
     };
-    let asks = move |asked: &Request| {
-        let is_it = asked.name == name.as_deref().unwrap_or_default();
-        asked.verb.as_str() == verb && asked.group == group && is_it
-    };
-    Match::resource(&resource)
-        .namespace(&namespace)
-        .filter(asks)
+    let of_namespace = Match::resource(&right.resource).namespace(namespace);
+    of_namespace.filter(move |asked| {
+        let is_it = asked.name == right.name.as_deref().unwrap_or_default();
+        asked.verb.as_str() == right.verb && asked.group == right.group && is_it
+    })
 }
 
 async fn asked(server: &Server, pools: Option<&str>, dry_run: bool) -> Vec<String> {

@@ -66,10 +66,7 @@ fn stopped(bench: &Bench) -> (usize, usize) {
 }
 
 fn acknowledge(server: &Server, pool: &str, when: Timestamp) {
-    let found = server.edit("ippools", NS, pool, |pool| {
-        pool["metadata"]["annotations"]["ipgc.dev/ack"] = when.to_string().into();
-    });
-    assert!(found, "no pool {pool}");
+    annotate_pool(server, pool, "ipgc.dev/ack", &when.to_string());
 }
 
 #[tokio::test(start_paused = true)]
@@ -120,10 +117,7 @@ async fn it_lets_go_the_pool_that_is_acknowledged_and_no_other() {
 #[tokio::test(start_paused = true)]
 async fn it_holds_what_is_left_after_others_were_exempted() {
     let bench = open().await;
-    let found = bench.edit("ippools", NS, POOL, |pool| {
-        pool["metadata"]["annotations"]["ipgc.dev/hold"] = "true".into();
-    });
-    assert!(found);
+    annotate_pool(&bench, POOL, "ipgc.dev/hold", "true");
     seconds(900).await;
     assert_eq!(stopped(&bench), (SUSPECTS, SUSPECTS));
     seconds(HOLD - 300 - 900 + 120).await;

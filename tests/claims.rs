@@ -56,9 +56,23 @@ async fn two_followed() -> (Bench, Beat) {
     (bench(server).await, beat)
 }
 
+/// As far as the other claim is read it can be read.
+fn spoil(claim: &mut Value) {
+    claim["metadata"]["managedFields"] = far_fields();
+    claim["status"]["allocation"] = (0..200).fold(json!({}), |it, _| json!({ "deep": it }));
+}
+
+#[rstest]
+#[case::beside_another(|_: &mut Value| {})]
+#[case::beside_one_with_a_time_that_cannot_be_told(spoil)]
 #[tokio::test(start_paused = true)]
-async fn the_row_of_a_claim_that_is_gone_goes_after_w_and_its_reservation_too() {
-    let (bench, _beat) = two_followed().await;
+async fn the_row_of_a_claim_that_is_gone_goes_after_w_and_its_reservation_too(
+    #[case] change: fn(&mut Value),
+) {
+    let server = two_claims();
+    assert!(server.edit("resourceclaims", "apps", "claim-2", change));
+    let _beat = live_node(&server, "node-1");
+    let bench = bench(server).await;
     assert_eq!(bench.rows(POOL), ["1", "2", NEIGHBOUR_KEY]);
     bench.delete("resourceclaims", "apps", "claim-1");
     // A sweep finds it within five minutes and a half.
@@ -67,16 +81,6 @@ async fn the_row_of_a_claim_that_is_gone_goes_after_w_and_its_reservation_too() 
     assert!(events[0].contains("10.0.0.1"), "{events:?}");
     stays(&bench, POOL, &["2"]).await;
     assert_eq!(bench.reservations(), ["10.0.0.2"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn without_the_flag_no_claim_is_read() {
-    let server = two_claims();
-    let _beat = live_node(&server, "node-1");
-    let bench = Bench::long_since(server, Config::default()).await;
-    bench.delete("resourceclaims", "apps", "claim-1");
-    stays(&bench, POOL, &["1", "2"]).await;
-    assert!(bench.sent(Match::list("resourceclaims")).is_empty());
 }
 
 /// Its ADD wrote no row.
@@ -167,34 +171,26 @@ async fn many_silent_nodes_cost_no_time() {
     assert!(took.as_secs() < 150, "an hour took {took:?}");
 }
 
+/// Without the flag no claim is read.
+#[rstest]
+#[case::without_the_flag(None)]
+#[case::forbidden(Some(403))]
+#[case::missing(Some(404))]
+#[case::failed(Some(500))]
+#[case::away(Some(503))]
 #[tokio::test(start_paused = true)]
-async fn an_error_is_no_absence() {
-    for code in [403, 404, 500, 503] {
-        let server = two_claims();
-        let _beat = live_node(&server, "node-1");
-        server.on(Match::list("resourceclaims")).fail(code);
-        let bench = bench(server).await;
-        bench.delete("resourceclaims", "apps", "claim-1");
-        stays(&bench, POOL, &["1", "2"]).await;
-        bench.stop().await;
-    }
-}
-
-/// As far as it is read it can be read.
-#[tokio::test(start_paused = true)]
-async fn a_claim_with_a_time_that_cannot_be_told_holds_up_no_other() {
+async fn an_error_is_no_absence(#[case] code: Option<u16>) {
     let server = two_claims();
-    let deep = (0..200).fold(json!({}), |it, _| json!({ "deep": it }));
-    let odd = |claim: &mut Value| {
-        claim["metadata"]["managedFields"] = far_fields();
-        claim["status"]["allocation"] = deep.clone();
-    };
-    assert!(server.edit("resourceclaims", "apps", "claim-2", odd));
     let _beat = live_node(&server, "node-1");
-    let bench = bench(server).await;
+    let lists = Match::list("resourceclaims");
+    if let Some(code) = code {
+        server.on(lists.clone()).fail(code);
+    }
+    let config = Config::default().with(|it| it.resource_claims = code.is_some());
+    let bench = Bench::long_since(server, config).await;
     bench.delete("resourceclaims", "apps", "claim-1");
-    goes_in(&bench, POOL, "1", CLAIM_W..=330 + CLAIM_W + 120).await;
-    stays(&bench, POOL, &["2"]).await;
+    stays(&bench, POOL, &["1", "2"]).await;
+    assert_eq!(bench.sent(lists).is_empty(), code.is_none());
 }
 
 /// The list of the sweep did not have it; that of the proof does.

@@ -28,7 +28,7 @@ async fn nothing_leaked_costs_one_read_of_the_pool_for_all() {
     for n in 0..100 {
         run_pod(&bench, &format!("web-{n}"), n);
     }
-    settle().await;
+    seconds(1).await;
     for n in 0..100 {
         let name = format!("web-{n}");
         bench.kubelet().complete_pod(NS, &name, "Succeeded");
@@ -53,7 +53,7 @@ async fn host_network_and_plain_pods_cost_no_request() {
     let unscheduled = fixtures::pod(NS, "unscheduled").networks("default/net");
     let host = reporting("host", 1).with(|pod| pod["spec"]["hostNetwork"] = true.into());
     bench.put_all([plain, unscheduled.build(), host.running().build()]);
-    settle().await;
+    seconds(1).await;
     for name in ["plain", "unscheduled", "host"] {
         bench.delete("pods", NS, name);
     }
@@ -77,7 +77,7 @@ async fn a_row_of_the_default_network_is_held_and_freed_like_any_other() {
         let pod = fixtures::pod(NS, name).node("node-1");
         bench.put(pod.annotation(fixtures::NETWORK_STATUS, &status).running());
     }
-    settle().await;
+    seconds(1).await;
     bench.kubelet().terminate_pod(NS, "vm-0").await;
     bench.wait_rows(POOL, &["2"]).await;
 }
@@ -88,7 +88,7 @@ async fn a_network_without_a_status_entry_is_followed_by_the_request() {
     put_pool(&bench, &[(1, "web-0")]);
     let pod = fixtures::pod(NS, "web-0").node("node-1").networks("net");
     bench.put(pod.reports_default(&["10.244.0.9"]).running());
-    settle().await;
+    seconds(1).await;
     bench.kubelet().terminate_pod(NS, "web-0").await;
     let ended = Instant::now();
     bench.wait_rows(POOL, &[]).await;
@@ -124,10 +124,8 @@ async fn kept_owners_and_exempted_rows_stay() {
     let config = Config::default().with(|it| it.policy.keep_podrefs = keep);
     let bench = Bench::with(server(), config).await;
     put_running(&bench, &[(1, "claim-a"), (2, "web-0"), (3, "web-1")]);
-    bench.edit("ippools", NS, POOL, |pool| {
-        pool["metadata"]["annotations"] = json!({"ipgc.dev/keep": "2"});
-    });
-    settle().await;
+    annotate_pool(&bench, POOL, "ipgc.dev/keep", "2");
+    seconds(1).await;
     for name in ["claim-a", "web-0", "web-1"] {
         bench.kubelet().terminate_pod(NS, name).await;
     }
@@ -149,14 +147,9 @@ async fn a_row_of_nobody_is_counted_once() {
         ("web-1", 2, &["10", "9"]),
     ] {
         run_pod(&bench, name, offset);
-        settle().await;
+        seconds(1).await;
         bench.kubelet().terminate_pod(NS, name).await;
         bench.wait_rows(POOL, keys).await;
     }
     assert_eq!(bench.running.vitals.counters.rows_unknown.get(), 2);
-}
-
-/// Long enough for the informers to see what was put.
-async fn settle() {
-    sleep(Duration::from_millis(500)).await;
 }

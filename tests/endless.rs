@@ -40,40 +40,36 @@ async fn rows_of_three_interfaces_are_held_while_the_kubelet_works() {
     goes_in(&bench, POOL, "1", W + 120..=W + 240).await;
 }
 
-/// A kubelet at work that did not stop a pod in the time that it needs may never do it.
+/// A kubelet at work that did not stop a pod in the time that it needs may never do it. A runtime that cannot stop the pod
+/// makes its node not ready, and then a person forces the pod away.
+#[rstest]
+#[case::soon(60, false)]
+#[case::after_the_time_that_it_needs(100, true)]
+#[case::after_w(W + 120, true)]
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_is_deleted_by_force_since_its_kubelet_did_not_stop_it_is_held() {
-    for (deleting_for, is_held) in [(60, false), (100, true), (W + 120, true)] {
-        let (bench, _beat) = stage(seldom()).await;
-        begin_deletion(&bench, 30);
-        seconds(deleting_for).await;
-        bench.kubelet().force_delete(NS, "web-0");
-        if is_held {
-            stays(&bench, POOL, &["1"]).await;
-            assert!(!pool_events(&bench, "IPAddressHeldUnfenced").is_empty());
-        } else {
-            goes_in(&bench, POOL, "1", W..=W + 120).await;
-        }
-    }
-}
-
-/// A runtime that cannot stop a pod makes its node not ready, and then a person forces the pod away.
-#[tokio::test(start_paused = true)]
-async fn a_pod_that_is_deleted_by_force_while_its_node_is_not_ready_is_held_too() {
-    for (deleting_for, is_held) in [(60, false), (100, true), (W + 120, true)] {
-        let (bench, beat) = stage(seldom()).await;
-        begin_deletion(&bench, 30);
-        seconds(deleting_for).await;
+async fn a_pod_that_is_deleted_by_force_since_its_kubelet_did_not_stop_it_is_held(
+    #[case] deleting_for: u64,
+    #[case] is_held: bool,
+    #[values(false, true)] node_fails: bool,
+) {
+    let (bench, beat) = stage(seldom()).await;
+    begin_deletion(&bench, 30);
+    seconds(deleting_for).await;
+    let _beat = if node_fails {
         fall_silent(&bench, "node-1", beat);
         seconds(60).await;
         bench.kubelet().force_delete(NS, "web-0");
         seconds(60).await;
-        let _beat = come_back(&bench, "node-1");
-        if is_held {
-            stays(&bench, POOL, &["1"]).await;
-        } else {
-            goes_in(&bench, POOL, "1", W..=W + 120).await;
-        }
+        come_back(&bench, "node-1")
+    } else {
+        bench.kubelet().force_delete(NS, "web-0");
+        beat
+    };
+    if is_held {
+        stays(&bench, POOL, &["1"]).await;
+        assert!(!pool_events(&bench, "IPAddressHeldUnfenced").is_empty());
+    } else {
+        goes_in(&bench, POOL, "1", W..=W + 120).await;
     }
 }
 
@@ -185,23 +181,23 @@ async fn m4_03_a_boot_ends_the_doubt_about_rows_of_whom_nobody_saw() {
 }
 
 /// Nobody saw the pod: its rows tell how many interfaces it had, whatever pools they are in.
+#[rstest]
+#[case::two(1)]
+#[case::three(2)]
 #[tokio::test(start_paused = true)]
-async fn rows_of_whom_nobody_saw_are_counted_in_all_pools() {
-    for pools in [1, 2] {
-        let server = with_neighbour(&[(1, "web-0")]);
-        for pool in 1..=pools {
-            let interface = format!("net{}", pool + 1);
-            put_other_pool(&server, &format!("10.0.{pool}.0/24"), &interface);
-        }
-        let _beat = live_node(&server, "node-1");
-        let bench = Bench::with(server, seldom()).await;
-        if pools == 1 {
-            goes_in(&bench, POOL, "1", W + 60..=W + 180).await;
-        } else {
-            stays(&bench, POOL, &["1"]).await;
-            assert!(!pool_events(&bench, "IPAddressHeldUnfenced").is_empty());
-        }
-        bench.stop().await;
+async fn rows_of_whom_nobody_saw_are_counted_in_all_pools(#[case] others: usize) {
+    let server = with_neighbour(&[(1, "web-0")]);
+    for pool in 1..=others {
+        let interface = format!("net{}", pool + 1);
+        put_other_pool(&server, &format!("10.0.{pool}.0/24"), &interface);
+    }
+    let _beat = live_node(&server, "node-1");
+    let bench = Bench::with(server, seldom()).await;
+    if others == 1 {
+        goes_in(&bench, POOL, "1", W + 60..=W + 180).await;
+    } else {
+        stays(&bench, POOL, &["1"]).await;
+        assert!(!pool_events(&bench, "IPAddressHeldUnfenced").is_empty());
     }
 }
 
@@ -301,14 +297,8 @@ async fn a_pod_that_its_kubelet_did_not_stop_is_forced_away(
 #[tokio::test(start_paused = true)]
 async fn an_exemption_does_not_forget_that_an_end_may_outlast_w(#[case] exempts: bool) {
     let (bench, _beat) = stage(Config::default()).await;
-    let hold = |value: Value| {
-        let found = bench.edit("ippools", NS, POOL, |pool| {
-            pool["metadata"]["annotations"]["ipgc.dev/hold"] = value;
-        });
-        assert!(found);
-    };
     if exempts {
-        hold("x".into());
+        annotate_pool(&bench, POOL, "ipgc.dev/hold", "x");
     }
     begin_deletion(&bench, 30);
     seconds(W + 120).await;

@@ -56,10 +56,8 @@ async fn of_a_mass_the_first_events_are_sent_and_the_others_counted() {
     bench.wait_rows(POOL, &[]).await;
     let most = 100 + 20 * (begun.elapsed().as_secs() + 1);
     seconds(60).await;
-    let (sent, dropped) = (
-        bench.counted("events_sent"),
-        bench.counted("events_dropped"),
-    );
+    let sent = bench.counted("events_sent");
+    let dropped = bench.counted("events_dropped");
     let batches = bench.sent(Match::patch("ippools")).len() as u64;
     assert_eq!(sent + dropped, 500 + batches);
     assert!((100..=most).contains(&sent), "{sent} of {most}");

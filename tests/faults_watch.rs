@@ -3,16 +3,9 @@
 use crate::prelude::*;
 use ipgc::run::Phase;
 
-/// A collector that follows running pods, each with a row and a reservation.
-async fn following(rows: &[(u64, &str)]) -> Bench {
-    let bench = Bench::long_since(running(rows), Config::default()).await;
-    seconds(1).await;
-    bench
-}
-
 /// A collector that follows two running pods, each with a row and a reservation.
 async fn two() -> Bench {
-    following(&[(1, "web-1"), (2, "web-2")]).await
+    followed(&[(1, "web-1"), (2, "web-2")], Config::default()).await
 }
 
 #[rstest]
@@ -77,8 +70,7 @@ async fn a_missed_deletion_is_found_by_the_relist(
 async fn an_incarnation_that_was_missed_counts_all_the_same(
     #[values("relist", "watch is down", "watch hangs")] how: &str,
 ) {
-    let bench = Bench::long_since(running(&[(1, "web-1")]), Config::default()).await;
-    seconds(1).await;
+    let bench = followed(&[(1, "web-1")], Config::default()).await;
     bench.end(["web-1"]);
     sleep(Duration::from_millis(100)).await;
     let rule = bench.on(Match::watch("pods"));
@@ -261,8 +253,7 @@ async fn a_list_that_begins_again_ends_nobody() {
     assert_eq!(rule.hits(), 3);
     seconds(600).await;
     assert_eq!(bench.counted("ends_seen"), 0);
-    bench.on(Match::watch("pods")).once().fail(410);
-    bench.cut_watches("pods");
+    bench.relist();
     let again = bench.on(Match::list("pods").further_pages());
     let again = again.skip(1).times(2).fail(500);
     bench.end(["web-1"]);

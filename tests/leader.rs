@@ -27,17 +27,18 @@ async fn copy_with(server: &Server, name: &str, config: Config) -> Alive {
 }
 
 /// Two copies, of which the first leads, long after they started, and two pods with rows.
-async fn two(server: &Server) -> (Alive, Alive) {
-    let a = copy(server, "a").await;
+async fn two() -> (Server, Alive, Alive) {
+    let server = server();
+    let a = copy(&server, "a").await;
     seconds(1).await;
     assert!(a.vitals.is_leader());
-    let b = copy(server, "b").await;
+    let b = copy(&server, "b").await;
     seconds(3_600).await;
-    put_crowd(server, 2);
+    put_crowd(&server, 2);
     seconds(1).await;
     assert!(a.vitals.is_leader() && !b.vitals.is_leader());
     server.clear_requests();
-    (a, b)
+    (server, a, b)
 }
 
 fn lease(server: &Server) -> Value {
@@ -94,8 +95,7 @@ fn cut_off(server: &Server, name: &str) -> Rule {
 
 #[tokio::test(start_paused = true)]
 async fn one_copy_writes_and_the_others_only_look() {
-    let server = server();
-    let (a, b) = two(&server).await;
+    let (server, a, b) = two().await;
     end(&server, "web-1").await;
     rows_become(&server, &["2"], 10).await;
     seconds(600).await;
@@ -130,8 +130,7 @@ async fn of_copies_that_start_together_one_leads() {
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_is_cut_off_is_succeeded_within_the_lease_and_nine_seconds() {
-    let server = server();
-    let (a, b) = two(&server).await;
+    let (server, a, b) = two().await;
     let cut = cut_off(&server, "a");
     // Seen to end by the one that does not lead yet.
     end(&server, "web-1").await;
@@ -152,8 +151,7 @@ async fn a_leader_that_is_cut_off_is_succeeded_within_the_lease_and_nine_seconds
 /// They are written all the same, and each would begin the others' wait anew.
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_hears_of_no_renewal_is_succeeded() {
-    let server = server();
-    let (a, b) = two(&server).await;
+    let (server, a, b) = two().await;
     let renewals = server.on(Match::writes("leases").client("a"));
     let late = renewals.after(async |_| seconds(4).await);
     seconds(45).await;
@@ -176,8 +174,7 @@ async fn a_leader_whose_requests_take_seconds_leads_again_after_a_conflict() {
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_stops_is_succeeded_within_five_seconds() {
-    let server = server();
-    let (a, b) = two(&server).await;
+    let (server, a, b) = two().await;
     Kubelet::new(&server).begin_delete(NS, "web-1");
     end(&server, "web-1").await;
     // Before the cooldown is over.
@@ -191,9 +188,9 @@ async fn a_leader_that_stops_is_succeeded_within_five_seconds() {
 /// W is counted from the end that both saw.
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_began_before_the_takeover_ends_no_later_for_it() {
-    let server = server();
+    let (server, a, _b) = two().await;
     let _beat = live_node(&server, "node-1");
-    let (a, _b) = two(&server).await;
+    seconds(60).await;
     Kubelet::new(&server).force_delete(NS, "web-1");
     seconds(150).await;
     rows_become(&server, &["1", "2"], 1).await;
@@ -206,8 +203,7 @@ async fn a_wait_that_began_before_the_takeover_ends_no_later_for_it() {
 /// Its Lease cannot be renewed; all else is as ever.
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_cannot_renew_its_lease_writes_nothing_more() {
-    let server = server();
-    let (a, b) = two(&server).await;
+    let (server, a, b) = two().await;
     b.stop().await;
     let silent = server.on(Match::resource("leases").client("a")).hang();
     seconds(11).await;
@@ -223,8 +219,7 @@ async fn a_leader_that_cannot_renew_its_lease_writes_nothing_more() {
 /// Leadership ends between the rows and their reservations, before anybody else leads.
 #[tokio::test(start_paused = true)]
 async fn reservations_are_left_to_whoever_leads_next() {
-    let server = server();
-    let (a, b) = two(&server).await;
+    let (server, a, b) = two().await;
     let silent = server.on(Match::resource("leases").client("a")).hang();
     let slow = server.on(Match::patch("ippools").client("a"));
     let slow = slow.after(async |_| seconds(10).await);
@@ -254,8 +249,7 @@ async fn reservations_are_left_to_whoever_leads_next() {
 
 #[tokio::test(start_paused = true)]
 async fn who_does_not_lead_sends_no_events() {
-    let server = server();
-    let (a, _b) = two(&server).await;
+    let (server, a, _b) = two().await;
     // Its node is silent, which both see and one tells.
     server.put(fixtures::node("node-1", false));
     Kubelet::new(&server).force_delete(NS, "web-1");
@@ -271,8 +265,7 @@ async fn who_does_not_lead_sends_no_events() {
 /// The same when the lead is lost between a claim and the word that its pod is back.
 #[tokio::test(start_paused = true)]
 async fn who_does_not_lead_any_more_gives_back_no_claim() {
-    let server = server();
-    let (a, b) = two(&server).await;
+    let (server, a, b) = two().await;
     // All that follows is counted from a renewal: a leads for ten seconds, b not before fifteen.
     let renewal = |server: &Server| lease(server)["renewTime"].clone();
     let last = renewal(&server);
@@ -305,8 +298,7 @@ async fn who_does_not_lead_any_more_gives_back_no_claim() {
 /// What it may read again it tells by itself.
 #[tokio::test(start_paused = true)]
 async fn a_standby_is_ready_again_after_a_refused_read() {
-    let server = server();
-    let (_a, b) = two(&server).await;
+    let (server, _a, b) = two().await;
     let refused = server.on(Match::list("ippools").client("b")).fail(403);
     relist(&server, "b");
     seconds(120).await;
@@ -346,8 +338,7 @@ async fn a_namespace_of_the_lease_that_goes_is_told_each_minute_and_nobody_is_re
 
 #[tokio::test(start_paused = true)]
 async fn what_others_wrote_on_the_lease_stays() {
-    let server = server();
-    let (a, _b) = two(&server).await;
+    let (server, a, _b) = two().await;
     let annotated = server.edit("leases", LEASES, LEASE, |lease| {
         lease["metadata"]["annotations"]["a"] = "b".into();
     });
@@ -360,8 +351,7 @@ async fn what_others_wrote_on_the_lease_stays() {
 
 #[tokio::test(start_paused = true)]
 async fn the_lease_is_given_back_after_the_patch_in_flight() {
-    let server = server();
-    let (a, b) = two(&server).await;
+    let (server, a, b) = two().await;
     slow(&server, Match::patch("ippools"), 5_000);
     end(&server, "web-1").await;
     let patching = |s: &Server| s.requests().matching(&Match::patch("ippools")).len() == 1;
@@ -393,8 +383,7 @@ async fn a_dry_run_leaves_the_lease_alone() {
 /// A shutdown does not wait for a Lease that nobody answers for.
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_without_an_api_server_is_quick() {
-    let server = server();
-    let (a, _b) = two(&server).await;
+    let (server, a, _b) = two().await;
     let _cut = cut_off(&server, "a");
     Running::stop(&a);
     let ended = timeout(Duration::from_secs(3), a.release().done()).await;
@@ -412,8 +401,7 @@ fn annotate(server: &Server, name: &str, value: Option<&str>) {
 /// Neither copy writes, apart from the Lease. Rows of pods that ended meanwhile are freed once the annotation is gone.
 #[tokio::test(start_paused = true)]
 async fn a_person_pauses_all_copies_by_an_annotation_of_the_lease() {
-    let server = server();
-    let (a, b) = two(&server).await;
+    let (server, a, b) = two().await;
     annotate(&server, PAUSE_ANNOTATION, Some("false"));
     seconds(10).await;
     assert!(!a.vitals.is_leader() && !b.vitals.is_leader());
@@ -432,8 +420,7 @@ async fn a_person_pauses_all_copies_by_an_annotation_of_the_lease() {
 
 #[tokio::test(start_paused = true)]
 async fn a_copy_that_starts_while_all_are_paused_writes_nothing() {
-    let server = server();
-    let (a, b) = two(&server).await;
+    let (server, a, b) = two().await;
     annotate(&server, PAUSE_ANNOTATION, Some(""));
     seconds(10).await;
     a.stop().await;

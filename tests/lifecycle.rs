@@ -27,9 +27,7 @@ async fn a_run_that_is_stopped_before_it_is_ready_ends_well() {
 
 #[tokio::test(start_paused = true)]
 async fn a_drain_that_takes_too_long_is_cut_off_within_ten_seconds_and_reported() {
-    let bench = Bench::long_since(server(), Config::default()).await;
-    put_running(&bench, &[(1, "web-0")]);
-    sleep(Duration::from_millis(500)).await;
+    let bench = followed(&[(1, "web-0")], Config::default()).await;
     let _hang = bench.on(Match::patch("ippools")).hang();
     bench.kubelet().terminate_pod(NS, "web-0").await;
     seconds(5).await;
@@ -44,9 +42,7 @@ async fn a_drain_that_takes_too_long_is_cut_off_within_ten_seconds_and_reported(
 #[tokio::test(start_paused = true)]
 async fn a_stop_is_no_failure_of_those_who_wait() {
     let config = Config::default().with(|it| it.max_retries = 0);
-    let bench = Bench::long_since(server(), config).await;
-    put_running(&bench, &[(1, "web-0"), (2, "web-1")]);
-    sleep(Duration::from_millis(500)).await;
+    let bench = followed(&[(1, "web-0"), (2, "web-1")], config).await;
     slow(&bench, Match::patch("ippools"), 3_000);
     bench.kubelet().terminate_pod(NS, "web-0").await;
     seconds(1).await;

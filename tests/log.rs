@@ -5,9 +5,7 @@ use crate::prelude::*;
 #[tokio::test(start_paused = true)]
 async fn a_free_is_one_line_with_the_whole_row() {
     let (log, _guard) = Log::start();
-    let bench = Bench::long_since(server(), seldom()).await;
-    put_running(&bench, &[(1, "web-0")]);
-    sleep(Duration::from_millis(500)).await;
+    let bench = followed(&[(1, "web-0")], seldom()).await;
     bench.kubelet().terminate_pod(NS, "web-0").await;
     bench.wait_rows(POOL, &[]).await;
     seconds(1).await;
@@ -36,9 +34,7 @@ async fn an_exemption_that_nobody_understands_is_one_line() {
     let (log, _guard) = Log::start();
     let bench = Bench::start(server()).await;
     put_pool(&bench, &[(1, "web-0")]);
-    bench.edit("ippools", NS, POOL, |pool| {
-        pool["metadata"]["annotations"] = json!({"ipgc.dev/keep": "10.0.0.0/28"});
-    });
+    annotate_pool(&bench, POOL, "ipgc.dev/keep", "10.0.0.0/28");
     run_pod(&bench, "web-0", 1);
     seconds(10).await;
     bench.kubelet().terminate_pod(NS, "web-0").await;
@@ -151,9 +147,7 @@ async fn rows_that_stay_unreported_are_a_warning_of_the_second_sweep() {
 async fn a_stop_leaves_no_event_unsent() {
     for ends in [false, true] {
         let (log, _guard) = Log::start();
-        let bench = Bench::long_since(server(), seldom()).await;
-        put_running(&bench, &[(1, "web-0")]);
-        sleep(Duration::from_millis(500)).await;
+        let bench = followed(&[(1, "web-0")], seldom()).await;
         if ends {
             bench.kubelet().terminate_pod(NS, "web-0").await;
             bench.wait_rows(POOL, &[]).await;

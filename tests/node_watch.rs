@@ -7,12 +7,17 @@ fn watch_dies(server: &Server) -> Rule {
     server.on_events(Match::watch("nodes")).lose()
 }
 
-/// A pod is forced away, and a minute later its node is not ready, which the watch does not tell.
-async fn turned_unseen() -> (Bench, Beat) {
+/// `web-0` has lived for long on `node-1`, which is at work.
+async fn at_work() -> (Bench, Beat) {
     let server = with_neighbour(&[(1, "web-0")]);
     let beat = live_node(&server, "node-1");
     run_on(&server, "node-1", "web-0", 1);
-    let bench = Bench::long_since(server, Config::default()).await;
+    (Bench::long_since(server, Config::default()).await, beat)
+}
+
+/// A pod is forced away, and a minute later its node is not ready, which the watch does not tell.
+async fn turned_unseen() -> (Bench, Beat) {
+    let (bench, beat) = at_work().await;
     watch_dies(&bench);
     bench.kubelet().force_delete(NS, "web-0");
     seconds(60).await;
@@ -102,10 +107,7 @@ async fn a_node_holds_the_row_of_a_second_sandbox_whatever_its_watch_does_not_te
     #[case] told: fn(&Bench),
     #[case] untold: fn(&Bench),
 ) {
-    let server = with_neighbour(&[(1, "web-0")]);
-    let _beat = live_node(&server, "node-1");
-    run_on(&server, "node-1", "web-0", 1);
-    let bench = Bench::long_since(server, Config::default()).await;
+    let (bench, _beat) = at_work().await;
     // The node is read for it, and then known to have been at work all the time.
     put_row(&bench, 2, "gone", 2);
     goes_after(&bench, POOL, "2", W + 120).await;
@@ -122,10 +124,7 @@ async fn a_node_holds_the_row_of_a_second_sandbox_whatever_its_watch_does_not_te
 /// No state showed the set-up, but a sweep saw its row while the pod lived.
 #[tokio::test(start_paused = true)]
 async fn the_row_of_a_second_sandbox_that_a_sweep_saw_waits_for_w() {
-    let server = with_neighbour(&[(1, "web-0")]);
-    let _beat = live_node(&server, "node-1");
-    run_on(&server, "node-1", "web-0", 1);
-    let bench = Bench::long_since(server, Config::default()).await;
+    let (bench, _beat) = at_work().await;
     put_row(&bench, 1, "web-0", 9);
     seconds(600).await;
     bench.end(["web-0"]);

@@ -91,12 +91,15 @@ async fn hold_is_told_once_with_what_releases_it() {
     assert_eq!(bench.rows(POOL), ["1", NEIGHBOUR_KEY]);
 }
 
+/// Whether the hold has an end or not.
 #[rstest]
 #[tokio::test(start_paused = true)]
 async fn node_that_is_fenced_frees_at_once(
     #[values(taint, declare_empty)] fence: fn(&Server, &str),
+    #[values(Unfenced::Hold, Unfenced::FreeAfter(Duration::from_hours(24)))] unfenced: Unfenced,
 ) {
-    let bench = held(no_sweeps()).await;
+    let bench = held(no_sweeps().with(|it| it.policy.unfenced = unfenced)).await;
+    assert!(!pool_events(&bench, "IPAddressHeldUnfenced").is_empty());
     fence(&bench, "node-1");
     next_second_goes(&bench).await;
 }
@@ -177,23 +180,6 @@ async fn free_after_ends_the_hold_of_a_silent_node() {
     assert!((2_990..3_030).contains(&waited), "freed after {waited} s");
 }
 
-/// Row 1 leaked before the start, and `node-1` is silent all the time.
-async fn unseen(config: Config) -> Bench {
-    let server = with_neighbour(&[(1, "web-0")]);
-    silent_node(&server, "node-1");
-    Bench::with(server, config).await
-}
-
-#[tokio::test(start_paused = true)]
-async fn row_that_nobody_saw_is_blocked_by_a_silent_node() {
-    let bench = unseen(no_sweeps()).await;
-    stays(&bench, POOL, &["1"]).await;
-    let events = pool_events(&bench, "IPAddressHeldUnfenced");
-    assert!(events[0].contains("node-1"), "{events:?}");
-    taint(&bench, "node-1");
-    next_second_goes(&bench).await;
-}
-
 /// One that comes back is listened to at once, although no row waits for a node that is ready: a row that is
 /// held by another node goes when that one is fenced.
 #[tokio::test(start_paused = true)]
@@ -261,11 +247,14 @@ async fn a_hold_is_told_once_though_fewer_nodes_hold_it() {
     assert_eq!(bench.counted("rows_held"), 1);
 }
 
+/// Row 1 leaked before the start, and `node-1` is silent all the time.
 #[tokio::test(start_paused = true)]
-async fn unwitnessed_hold_caps_that() {
+async fn unwitnessed_hold_caps_the_hold_of_a_row_that_nobody_saw() {
+    let server = with_neighbour(&[(1, "web-0")]);
+    silent_node(&server, "node-1");
     let config =
         Config::default().with(|it| it.policy.unwitnessed_hold = Some(Duration::from_secs(5_000)));
-    let bench = unseen(config).await;
+    let bench = Bench::with(server, config).await;
     goes_in(&bench, POOL, "1", 4_990..=5_400).await;
     neighbour_goes(&bench, POOL).await;
 }
@@ -437,14 +426,4 @@ async fn a_fence_frees_a_row_that_a_sweep_found_at_once() {
     seconds(120).await;
     taint(&bench, "node-1");
     goes_after(&bench, POOL, "1", 900).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn hold_with_an_end_is_told_and_ends_when_the_node_is_fenced() {
-    let config =
-        no_sweeps().with(|it| it.policy.unfenced = Unfenced::FreeAfter(Duration::from_hours(24)));
-    let bench = held(config).await;
-    assert!(!pool_events(&bench, "IPAddressHeldUnfenced").is_empty());
-    taint(&bench, "node-1");
-    next_second_goes(&bench).await;
 }

@@ -48,10 +48,8 @@ async fn a_row_is_read_when_it_may_go_and_goes_when_it_is_proven(
     #[case] prove: u64,
 ) {
     let bench = one().await;
-    let (reads, patches) = (
-        times(&bench, Match::get("ippools")),
-        times(&bench, Match::patch("ippools")),
-    );
+    let reads = times(&bench, Match::get("ippools"));
+    let patches = times(&bench, Match::patch("ippools"));
     slow(&bench, Match::get("ippools"), read);
     slow(&bench, Match::get("pods"), prove);
     bench.end(["web-1"]);
@@ -117,10 +115,8 @@ async fn nothing_is_proven_before_a_kubelet_was_seen_at_work() {
 async fn a_row_goes_soon_after_the_read_of_leases_that_shows_a_kubelet_at_work() {
     let bench = one().await;
     let _beat = live_node(&bench, "node-1");
-    let (asked, reads) = (
-        times(&bench, Match::list("leases")),
-        times(&bench, Match::get("ippools")),
-    );
+    let asked = times(&bench, Match::list("leases"));
+    let reads = times(&bench, Match::get("ippools"));
     let patches = times(&bench, Match::patch("ippools"));
     bench.kubelet().force_delete(NS, "web-1");
     bench.wait_rows(POOL, &[]).await;

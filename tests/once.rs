@@ -13,6 +13,12 @@ async fn run(server: &Server, config: Config, wait: Duration) -> (Result<Summary
     (summary, begun.elapsed().as_secs())
 }
 
+/// The same of a run that comes to something.
+async fn summed_up(server: &Server, config: Config, wait: Duration) -> (Summary, u64) {
+    let (summary, took) = run(server, config, wait).await;
+    (summary.unwrap(), took)
+}
+
 /// Whether a run came to nothing, for a reason that begins with these words.
 fn fails(summary: &Result<Summary, String>, words: &str) -> bool {
     summary
@@ -32,8 +38,7 @@ fn leaked() -> Server {
 async fn what_may_go_within_the_wait_is_freed_and_then_it_ends() {
     let server = leaked();
     let wait = Duration::from_hours(1);
-    let (summary, took) = run(&server, Config::default(), wait).await;
-    let summary = summary.unwrap();
+    let (summary, took) = summed_up(&server, Config::default(), wait).await;
     assert_eq!(rows(&server, POOL), ["2"]);
     assert_eq!(
         (summary.freed, summary.reservations, summary.waiting),
@@ -52,8 +57,7 @@ async fn what_may_go_within_the_wait_is_freed_and_then_it_ends() {
 async fn what_was_begun_in_time_is_ended() {
     let server = leaked();
     let wait = Duration::from_secs(W + 30);
-    let (summary, took) = run(&server, seldom(), wait).await;
-    let summary = summary.unwrap();
+    let (summary, took) = summed_up(&server, seldom(), wait).await;
     assert_eq!(rows(&server, POOL), ["2"]);
     assert_eq!((summary.reservations, summary.begun), (1, 0), "{summary}");
     assert!(summary.is_clear());
@@ -65,8 +69,7 @@ async fn where_all_is_well_it_ends_at_once() {
     let server = server();
     put_pool(&server, &[(2, "alive")]);
     run_pod(&server, "alive", 2);
-    let (summary, took) = run(&server, Config::default(), Duration::from_hours(1)).await;
-    let summary = summary.unwrap();
+    let (summary, took) = summed_up(&server, Config::default(), Duration::from_hours(1)).await;
     assert!(summary.is_clear());
     assert_eq!((summary.survey.pools, summary.survey.rows), (1, 1));
     assert!(took < 10, "{took} s");
@@ -91,8 +94,7 @@ async fn a_reservation_that_names_no_pod_is_no_fault_where_a_row_has_its_address
     server.edit("ippools", NS, POOL, |pool| {
         pool["spec"]["allocations"] = json!({});
     });
-    let (alone, _) = run(&server, Config::default(), short).await;
-    let alone = alone.unwrap();
+    let (alone, _) = summed_up(&server, Config::default(), short).await;
     assert!(!alone.is_clear());
     says(&alone.to_string(), &["1 reservations cannot be read"]);
 }
@@ -100,8 +102,7 @@ async fn a_reservation_that_names_no_pod_is_no_fault_where_a_row_has_its_address
 #[tokio::test(start_paused = true)]
 async fn what_may_not_go_in_time_is_left_and_said() {
     let server = leaked();
-    let (summary, took) = run(&server, Config::default(), Duration::from_secs(20)).await;
-    let summary = summary.unwrap();
+    let (summary, took) = summed_up(&server, Config::default(), Duration::from_secs(20)).await;
     assert_eq!(rows(&server, POOL), ["1", "2"]);
     assert_eq!((summary.freed, summary.waiting), (0, 1));
     assert!(!summary.is_clear());
@@ -109,17 +110,29 @@ async fn what_may_not_go_in_time_is_left_and_said() {
     assert!(took < 60, "{took} s");
 }
 
+#[rstest]
+#[case::rows(leaked(), 1, "would free 1 addresses; nothing was written")]
+#[case::a_reservation_alone(lone(), 0, "would free 1 reservations without an address")]
 #[tokio::test(start_paused = true)]
-async fn a_dry_run_says_what_would_go() {
-    let server = leaked();
+async fn a_dry_run_says_what_would_go(
+    #[case] server: Server,
+    #[case] freed: u64,
+    #[case] words: &str,
+) {
     let config = Config::default().with(|it| it.dry_run = true);
-    let (summary, _) = run(&server, config, Duration::from_hours(1)).await;
-    let summary = summary.unwrap();
-    assert_eq!(rows(&server, POOL), ["1", "2"]);
-    assert_eq!(summary.freed, 1);
-    assert!(!summary.is_clear(), "something should go");
-    let words = "would free 1 addresses; nothing was written";
+    let before = (rows(&server, POOL), reservations(&server));
+    let (summary, _) = summed_up(&server, config, Duration::from_hours(1)).await;
+    assert_eq!((rows(&server, POOL), reservations(&server)), before);
+    assert_eq!(summary.freed, freed);
+    assert!(!summary.is_clear(), "something should go: {summary}");
     says(&summary.to_string(), &[words]);
+}
+
+/// A row that is in use, and a reservation without a row.
+fn lone() -> Server {
+    let server = running(&[(2, "alive")]);
+    reserve(&server, "10.0.0.9", "gone");
+    server
 }
 
 /// The server refuses to change the pool, though we may.
@@ -127,8 +140,7 @@ async fn a_dry_run_says_what_would_go() {
 async fn what_cannot_be_removed_is_no_success() {
     let server = leaked();
     server.on(Match::patch("ippools")).fail(500);
-    let (summary, _) = run(&server, Config::default(), Duration::from_hours(1)).await;
-    let summary = summary.unwrap();
+    let (summary, _) = summed_up(&server, Config::default(), Duration::from_hours(1)).await;
     assert_eq!(rows(&server, POOL), ["1", "2"]);
     assert!(summary.failed > 0 && !summary.is_clear(), "{summary}");
 }
@@ -203,20 +215,6 @@ async fn a_run_that_is_ended_in_its_first_turn_is_not_clear() {
     assert!(!summary.is_clear(), "{summary}");
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_dry_run_that_finds_a_reservation_alone_is_not_clear() {
-    let server = running(&[(2, "alive")]);
-    reserve(&server, "10.0.0.9", "gone");
-    let config = Config::default().with(|it| it.dry_run = true);
-    let (summary, _) = run(&server, config, Duration::from_mins(10)).await;
-    let summary = summary.unwrap();
-    assert!(!summary.is_clear(), "{summary}");
-    says(
-        &summary.to_string(),
-        &["would free 1 reservations without an address"],
-    );
-}
-
 /// One row leaked, one is in use, and the pod of one is forced away after so many seconds.
 fn late(after: u64) -> (Server, Beat) {
     let server = server();
@@ -236,8 +234,7 @@ fn late(after: u64) -> (Server, Beat) {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_begun_after_the_wait() {
     let (server, _beat) = late(90);
-    let (summary, _) = run(&server, seldom(), Duration::from_secs(W + 30)).await;
-    let summary = summary.unwrap();
+    let (summary, _) = summed_up(&server, seldom(), Duration::from_secs(W + 30)).await;
     assert_eq!(summary.begun, 0, "{summary}");
     assert_eq!(rows(&server, POOL), ["2", "3"]);
     assert!(!summary.is_clear(), "{summary}");
@@ -247,8 +244,8 @@ async fn nothing_is_begun_after_the_wait() {
 #[tokio::test(start_paused = true)]
 async fn no_wait_is_too_long() {
     let longest = Duration::from_secs(i64::MAX.unsigned_abs());
-    let (summary, _) = run(&leaked(), Config::default(), longest).await;
-    assert!(summary.unwrap().is_clear());
+    let (summary, _) = summed_up(&leaked(), Config::default(), longest).await;
+    assert!(summary.is_clear());
     let waits: [fn(&mut Config, Duration); 7] = [
         |it, wait| it.policy.grace = wait,
         |it, wait| it.policy.del_budget = wait,
@@ -260,8 +257,8 @@ async fn no_wait_is_too_long() {
     ];
     for set in waits {
         let config = Config::default().with(|it| set(it, longest));
-        let (summary, _) = run(&leaked(), config, Duration::ZERO).await;
-        assert_eq!(summary.unwrap().freed, 0);
+        let (summary, _) = summed_up(&leaked(), config, Duration::ZERO).await;
+        assert_eq!(summary.freed, 0);
     }
 }
 
@@ -272,8 +269,7 @@ async fn a_row_that_was_not_removed_leaves_no_mark() {
     let patch = Match::patch("ippools");
     server.on(patch).answer(Failure::too_many_requests(60));
     let wait = Duration::from_secs(W + 30);
-    let (summary, took) = run(&server, seldom(), wait).await;
-    let summary = summary.unwrap();
+    let (summary, took) = summed_up(&server, seldom(), wait).await;
     assert_eq!(rows(&server, POOL), ["1", "2"]);
     assert_eq!((summary.waiting, summary.begun), (1, 0), "{summary}");
     assert!(took < wait.as_secs() + 70, "{took} s");
@@ -284,8 +280,7 @@ async fn a_row_that_was_not_removed_leaves_no_mark() {
 async fn no_reservation_alone_is_marked_after_the_wait() {
     let (server, _beat) = late(275);
     reserve(&server, "10.0.0.9", "alive");
-    let (summary, _) = run(&server, seldom(), Duration::from_secs(275 + W + 50)).await;
-    let summary = summary.unwrap();
+    let (summary, _) = summed_up(&server, seldom(), Duration::from_secs(275 + W + 50)).await;
     assert_eq!(rows(&server, POOL), ["2"], "begun in time");
     assert_eq!((summary.waiting, summary.begun), (1, 0), "{summary}");
     assert_eq!(podref(&server, "10.0.0.9"), "default/alive");

@@ -101,20 +101,6 @@ async fn a_job_of_another_api_group_may_come_back_under_its_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn not_being_allowed_costs_no_retries() {
-    let bench = Bench::with(running(&[(1, "web-1")]), seldom()).await;
-    seconds(10).await;
-    let rule = bench.on(Match::get("pods")).fail(401);
-    bench.end(["web-1"]);
-    seconds(600).await;
-    assert!(rule.hits() > 0);
-    assert_eq!(bench.counted("retries_exhausted"), 0);
-    rule.remove();
-    seconds(3600).await;
-    no_rows(&bench, POOL);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_slice_that_was_cut_after_the_last_list_is_found() {
     let server = Server::new();
     put_sliced(&server, "net");

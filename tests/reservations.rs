@@ -144,14 +144,21 @@ async fn an_add_that_accepted_it_before_the_claim_finds_it_after_its_write(
     assert!(bench.sent(Match::delete(ORIP)).is_empty());
 }
 
-/// `web-1` ends, and its successor accepts the reservation just before the claim.
-async fn accept_and_end(bench: &Bench) {
+/// `web-1` ends, and its successor accepts the reservation just before the claim. After this deed it is forced away: the
+/// reservation stays.
+async fn accept_and_end(bench: &Bench, deed: impl FnOnce(&Server)) {
     let looked = bench.on(Match::patch(ORIP)).once();
     looked.before(|server| async move {
         server.put(second("web-1", 1));
     });
     bench.end(["web-1"]);
     seconds(5).await;
+    deed(bench);
+    seconds(5).await;
+    bench.kubelet().force_delete(NS, "web-1");
+    seconds(200).await;
+    assert_eq!(bench.reservations(), ["10.0.0.1"]);
+    assert!(bench.sent(Match::delete(ORIP)).is_empty());
 }
 
 /// An ADD accepts the reservation before the claim, and its write is lost. Its pod is forced away, and its end leads to no
@@ -159,26 +166,18 @@ async fn accept_and_end(bench: &Bench) {
 #[tokio::test(start_paused = true)]
 async fn an_end_that_leads_to_no_pool_counts_for_what_is_claimed() {
     let bench = one().await;
-    accept_and_end(&bench).await;
-    bench.delete(NADS, NS, "net");
-    seconds(5).await;
-    bench.kubelet().force_delete(NS, "web-1");
-    seconds(200).await;
-    assert_eq!(bench.reservations(), ["10.0.0.1"]);
+    accept_and_end(&bench, |server| drop(server.delete(NADS, NS, "net"))).await;
 }
 
 /// The same, and the watch of pods is silent when the pod is forced away.
 #[tokio::test(start_paused = true)]
 async fn what_is_claimed_waits_while_the_watch_is_not_heard() {
     let bench = one().await;
-    accept_and_end(&bench).await;
-    bench.on(Match::watch("pods")).hang();
-    bench.cut_watches("pods");
-    seconds(5).await;
-    bench.kubelet().force_delete(NS, "web-1");
-    seconds(200).await;
-    assert_eq!(bench.reservations(), ["10.0.0.1"]);
-    assert!(bench.sent(Match::delete(ORIP)).is_empty());
+    let silence = |server: &Server| {
+        server.on(Match::watch("pods")).hang();
+        server.cut_watches("pods");
+    };
+    accept_and_end(&bench, silence).await;
 }
 
 /// The same, and the pod came and went in a gap of the watch.
@@ -309,22 +308,6 @@ async fn a_reservation_with_an_unknown_field_does_not_go_with_its_row() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_are_looked_up_in_one_list() {
-    let server = server();
-    let names = put_crowd(&server, 30);
-    slow(&server, Match::get("ippools"), 100);
-    let bench = following(server).await;
-    bench.end(&names);
-    seconds(60).await;
-    assert_eq!(bench.sent(Match::list(ORIP)).len(), 1);
-    seconds(ADD).await;
-    assert_eq!(bench.reservations(), Vec::<String>::new());
-    // Once to claim them, and once to delete them.
-    assert_eq!(bench.sent(Match::list(ORIP)).len(), 2);
-    assert!(bench.sent(Match::get(ORIP)).len() <= 4);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_delete_names_uid_and_version_and_spares_what_changed() {
     let bench = one().await;
     let changed = bench.on(Match::delete(ORIP)).once();
@@ -350,10 +333,7 @@ async fn a_delete_names_uid_and_version_and_spares_what_changed() {
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_a_crash_left_is_finished_with_its_row() {
     let bench = one().await;
-    bench.edit(ORIP, NS, "10.0.0.1", |reservation| {
-        reservation["metadata"]["annotations"][CLAIM_ANNOTATION] = "default/web-1".into();
-        reservation["spec"]["podref"] = CLAIMED_PODREF.into();
-    });
+    put_claimed(&bench, "10.0.0.1", "web-1");
     bench.end(["web-1"]);
     seconds(60 + ADD).await;
     assert_eq!(bench.reservations(), Vec::<String>::new());

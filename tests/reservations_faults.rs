@@ -4,15 +4,13 @@ use crate::prelude::*;
 
 const FAILED: &str = "Warning IPAddressGarbageCollectionFailed failed to garbage collect addresses for pod default/web-1";
 
-/// A running pod `web-1` with a row and a reservation, followed by a collector.
 async fn one() -> Bench {
     one_with(Config::default()).await
 }
 
+/// A running pod `web-1` with a row and a reservation, followed by a collector.
 async fn one_with(config: Config) -> Bench {
-    let bench = Bench::long_since(running(&[(1, "web-1")]), no_add(config)).await;
-    seconds(1).await;
-    bench
+    followed(&[(1, "web-1")], no_add(config)).await
 }
 
 /// The requests of a step.

@@ -7,8 +7,8 @@ use ipgc::leader::{LEASE, PAUSE_ANNOTATION};
 const SLICE: &str = "sliced-node-1-10.8.1.0-24";
 
 /// The slice of `node-1` with a row of a pod that is gone, or ends, and one of `web-0`, which starts. Where the slice is
-/// `disproved`, that is on `node-2`.
-fn slice_room(disproved: bool, hold: bool, owner: Option<&str>) -> Server {
+/// `disproved`, that is on `node-2`. Both nodes are at work, and a collector is.
+async fn slice_bench(disproved: bool, hold: bool, owner: Option<&str>) -> (Bench, [Beat; 2]) {
     let server = server();
     put_sliced(&server, "sliced");
     let slices = [("node-1", "10.8.1.0/24"), ("node-2", "10.8.2.0/24")];
@@ -31,25 +31,22 @@ fn slice_room(disproved: bool, hold: bool, owner: Option<&str>) -> Server {
     let node = if disproved { "node-2" } else { "node-1" };
     let pod = asking("web-0").node(node).networks("default/sliced");
     server.put(pod.status(fixtures::starting_status()));
-    server
-}
-
-/// The same, with both nodes at work and a collector.
-async fn slice_bench(disproved: bool, hold: bool, owner: Option<&str>) -> (Bench, [Beat; 2]) {
-    let server = slice_room(disproved, hold, owner);
     let beats = ["node-1", "node-2"].map(|node| live_node(&server, node));
     (Bench::long_since(server, Config::default()).await, beats)
 }
 
-/// The pool is held by a person, so its row stays, and so does the reservation.
+/// A person holds the pool, or admission refuses its patch: the row stays, and so does the reservation.
 #[rstest]
-#[case::a_slice(false)]
-#[case::disproved(true)]
 #[tokio::test(start_paused = true)]
-async fn the_reservation_of_a_row_in_a_held_slice_stays(#[case] disproved: bool) {
-    let (bench, _beats) = slice_bench(disproved, true, Some("ReplicaSet")).await;
+async fn the_reservation_of_a_row_that_is_kept_in_a_slice_stays(
+    #[values(false, true)] disproved: bool,
+    #[values(false, true)] hold: bool,
+) {
+    let (bench, _beats) = slice_bench(disproved, hold, Some("ReplicaSet")).await;
+    let refused = bench.on(Match::patch("ippools")).fail(400);
     bench.end(["dead"]);
     seconds(7_200).await;
+    assert_eq!(refused.hits() > 0, !hold);
     assert_eq!(bench.rows(SLICE), ["5", "6"]);
     assert_eq!(bench.reservations(), ["sliced-10.8.1.5", "sliced-10.8.1.6"]);
 }
@@ -64,21 +61,6 @@ async fn the_reservation_of_a_row_in_a_held_slice_is_not_claimed(#[case] disprov
     seconds(7_200).await;
     assert_eq!(bench.rows(SLICE), ["5", "6"]);
     assert!(bench.sent(Match::patch(ORIP)).is_empty());
-}
-
-/// The patch of the pool is refused by admission: the row stays, and so does its reservation.
-#[rstest]
-#[case::a_slice(false)]
-#[case::disproved(true)]
-#[tokio::test(start_paused = true)]
-async fn the_reservation_of_a_row_that_admission_keeps_stays(#[case] disproved: bool) {
-    let (bench, _beats) = slice_bench(disproved, false, Some("ReplicaSet")).await;
-    let refused = bench.on(Match::patch("ippools")).fail(400);
-    bench.end(["dead"]);
-    seconds(3_600).await;
-    assert!(refused.hits() > 0);
-    assert_eq!(bench.rows(SLICE), ["5", "6"]);
-    assert_eq!(bench.reservations(), ["sliced-10.8.1.5", "sliced-10.8.1.6"]);
 }
 
 /// The other pod was forced away, and its node turned `NotReady` while the watch of nodes was dead.

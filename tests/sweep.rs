@@ -34,20 +34,6 @@ async fn the_first_one_notes_whose_rows_are_whose() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_relist_at_once() {
-    let bench = Bench::long_since(room(), Config::default()).await;
-    let rare = Config::default().with(|it| it.sweep_interval = Duration::from_secs(86_400));
-    let bench = Bench::long_since(bench.stop().await, rare).await;
-    let gap = bench.gap().await;
-    put_pool(&bench, &[(5, "born-and-killed"), (2, "alive")]);
-    bench.compact();
-    gap.remove();
-    seconds(30).await;
-    assert_eq!(sweeps(&bench), 1);
-    goes_after(&bench, POOL, "5", W + 60).await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn many_requests_are_one_sweep() {
     let config = Config {
         sweep_interval: Duration::from_secs(86_400),
@@ -103,22 +89,24 @@ async fn one_that_failed_waits_longer_and_longer_however_often_it_is_asked_for()
     assert!(bench.counted("sweeps_ended") > ended);
 }
 
+/// For four hours no probe asks for a restart.
+async fn lives_on(running: &Alive) {
+    for _ in 0..48 {
+        seconds(300).await;
+        assert!(running.vitals.is_alive());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_api_server_that_is_away_is_no_reason_for_a_restart() {
     let bench = Bench::long_since(room(), Config::default()).await;
     let hang = bench.on(Match::list("ippools")).hang();
     let ended = bench.counted("sweeps_ended");
-    for _ in 0..48 {
-        seconds(300).await;
-        assert!(bench.running.vitals.is_alive());
-    }
+    lives_on(&bench.running).await;
     assert!(bench.counted("sweeps_ended") <= ended + 1);
     hang.remove();
     let _away = bench.on(Match::any()).disconnect();
-    for _ in 0..48 {
-        seconds(300).await;
-        assert!(bench.running.vitals.is_alive());
-    }
+    lives_on(&bench.running).await;
 }
 
 /// Each page comes late, and all of them together take longer than a step may.
@@ -155,10 +143,7 @@ async fn a_server_that_starts_late_is_waited_for() {
     let server = room();
     let away = server.on(Match::any()).disconnect();
     let mut running = launch(&server, Config::default());
-    for _ in 0..48 {
-        seconds(300).await;
-        assert!(running.vitals.is_alive());
-    }
+    lives_on(&running).await;
     away.remove();
     assert!(running.ready().await);
 }

@@ -44,27 +44,23 @@ async fn of_a_pod_that_is_gone() {
 #[tokio::test(start_paused = true)]
 async fn never_of_nobody_knows_whom() {
     let server = room();
-    let lone = [
-        ("10.0.0.5", json!({ "containerid": fixtures::sandbox(5) })),
-        (
-            "10.0.0.6",
-            json!({ "podref": "default/gone", "ipamclaim": "c" }),
-        ),
-        (
-            "10.0.0.7",
-            json!({ "podref": "ipgc.dev/releasing", "ipamclaim": "c" }),
-        ),
-        (
-            "10.0.0.9",
-            json!({ "podref": "default/gone", "ifname": "net1", "poduid": "u" }),
-        ),
-    ];
-    for (name, spec) in lone {
-        let mut reservation = fixtures::reservation(NS, name, "", "");
+    let put = |offset: u64, spec: Value| {
+        let mut reservation = fixtures::reservation(NS, &format!("10.0.0.{offset}"), "", "");
         reservation["spec"] = spec;
         reservation["metadata"]["annotations"]["ipgc.dev/claimed-from"] = "default/gone".into();
         server.put(reservation);
-    }
+    };
+    put(5, json!({ "containerid": fixtures::sandbox(5) }));
+    put(6, json!({ "podref": "default/gone", "ipamclaim": "c" }));
+    put(
+        7,
+        json!({ "podref": "ipgc.dev/releasing", "ipamclaim": "c" }),
+    );
+    // Of this one it is known.
+    put(
+        9,
+        json!({ "podref": "default/gone", "ifname": "net1", "poduid": "u" }),
+    );
     let bench = Bench::start(server).await;
     let kept = ["10.0.0.2", "10.0.0.5", "10.0.0.6", "10.0.0.7"];
     left_after(&bench, &kept, 600).await;
@@ -81,42 +77,33 @@ async fn waits_longer_than_from_sweep_to_sweep() {
     left_in(&bench, &["10.0.0.2"], 7_200..=7_900).await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn in_every_spelling() {
-    let server = room();
+/// Those of pods that are gone go, whatever their names are, and others stay.
+#[rstest]
+#[case::in_every_spelling(&["10.0.0.2", "fd00-0000-0000-0000-0000-0000-0000-0001"], |s: &Server| {
     let six = fixtures::pool(NS, "fd00::/120");
-    server.put(six.row_of(1, "default/six"));
-    server.put(on_net("six", "six", "fd00::1").running());
-    let blue = fixtures::pool(NS, RANGE).network_name("blue");
-    server.put(blue);
-    let of_six = "fd00-0000-0000-0000-0000-0000-0000-0001";
-    reserve(&server, of_six, "six");
-    for name in [
-        "fd00--0",
-        "fd00-0000-0000-0000-0000-0000-0000-0010",
-        "blue-10.0.0.77",
-        "red-10.0.0.78",
-        "10.0.0.79",
-    ] {
-        reserve(&server, name, "gone");
+    s.put(six.row_of(1, "default/six"));
+    s.put(on_net("six", "six", "fd00::1").running());
+    s.put(fixtures::pool(NS, RANGE).network_name("blue"));
+    reserve(s, "fd00-0000-0000-0000-0000-0000-0000-0001", "six");
+    for name in ["fd00--0", "fd00-0000-0000-0000-0000-0000-0000-0010", "blue-10.0.0.77", "red-10.0.0.78", "10.0.0.79"] {
+        reserve(s, name, "gone");
     }
-    let bench = Bench::start(server).await;
-    left_after(&bench, &["10.0.0.2", of_six], 900).await;
-    seconds(3_600).await;
-    assert_eq!(bench.reservations(), ["10.0.0.2", of_six]);
-}
-
+})]
+// Row 2 is of `alive`; somebody who is gone has the reservation of its address.
+#[case::a_row_of_another_holds_the_address(&["10.0.0.2"], |s: &Server| {
+    s.delete(ORIP, NS, "10.0.0.2");
+    reserve(s, "10.0.0.2", "gone");
+    reserve(s, "10.0.0.9", "gone");
+})]
+#[case::of_a_pool_that_is_gone(&["10.0.0.2"], |s: &Server| reserve(s, "10.55.0.9", "gone"))]
 #[tokio::test(start_paused = true)]
-async fn never_where_a_row_holds_the_address() {
+async fn just_these_are_left(#[case] left: &[&str], #[case] puts: fn(&Server)) {
     let server = room();
-    // Row 2 is of `alive`; somebody who is gone has the reservation of its address.
-    server.delete(ORIP, NS, "10.0.0.2");
-    reserve(&server, "10.0.0.2", "gone");
-    reserve(&server, "10.0.0.9", "gone");
+    puts(&server);
     let bench = Bench::start(server).await;
-    left_after(&bench, &["10.0.0.2"], 600).await;
+    left_after(&bench, left, 900).await;
     seconds(7_200).await;
-    assert_eq!(bench.reservations(), ["10.0.0.2"]);
+    assert_eq!(bench.reservations(), left);
 }
 
 /// Whichever pool the sweep finds for it: a wider range of the same network, or none since the pool was a node's slice.
@@ -256,14 +243,6 @@ async fn of_a_pod_whose_end_no_watch_tells_it_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_a_pool_that_is_gone() {
-    let server = room();
-    reserve(&server, "10.55.0.9", "gone");
-    let bench = Bench::start(server).await;
-    left_after(&bench, &["10.0.0.2"], 900).await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn held_while_a_node_is_silent() {
     let server = room();
     silent_node(&server, "node-9");
@@ -284,62 +263,47 @@ fn put_wider_pool(server: &Server) {
     server.put(fixtures::pool(NS, wider));
 }
 
-/// A pod of that name is given the address in the other pool, accepts the reservation without a trace,
-/// and is killed, unseen: the reservation stays with its row.
-#[tokio::test(start_paused = true)]
-async fn row_in_another_pool_of_the_network_comes_before_the_claim() {
-    let server = room();
-    put_wider_pool(&server);
-    reserve(&server, "10.0.0.9", "gone");
-    let bench = Bench::start(server).await;
-    let claim = bench.on(Match::patch(ORIP).name("10.0.0.9")).once();
-    let claim = claim.before(|server| async move {
-        put_row(&server, 9, "gone", 9);
-    });
-    wait_hits(&claim, 1).await;
-    // The wait for ADDs that are at work, and what follows it.
-    seconds(140).await;
-    assert_eq!(bench.rows(POOL), ["2", "9"]);
-    assert_eq!(podref(&bench, "10.0.0.9"), "default/gone", "given back");
-    // Then both go.
-    left_after(&bench, &["10.0.0.2"], 900).await;
-    assert_eq!(bench.rows(POOL), ["2"]);
+/// Puts the wider pool of network `node-1`, or that without a name, with row 9, and its definition. The network may be a
+/// node's slice, which the next sweep knows of, before the claim has waited for ADDs that are at work.
+fn put_new_pool(server: &Server, slice: Option<&str>) {
+    let wider = "10.0.0.0/16";
+    server.put(fixtures::nad(NS, "wide", wider));
+    let mut pool = fixtures::pool(NS, wider);
+    if let Some(node) = slice {
+        pool = pool.network_name(node);
+        let slices = [(node, wider)];
+        server.put(fixtures::node_slice_pool(NS, "wide", wider, "/16", &slices));
+    }
+    server.put(pool.row_of(9, "default/gone"));
 }
 
-/// The same in a pool that was made since the sweep, which saw no other range; it may be a node's slice,
-/// which nobody knows before the next sweep.
+/// A pod of that name is given the address in the other pool, accepts the reservation without a trace, and is killed,
+/// unseen: the reservation stays with its row. The pool may be younger than the sweep, which saw no other range.
 #[rstest]
-#[case::of_its_network(None, "10.0.0.0-16")]
-#[case::slice_of_its_network(Some("node-1"), "node-1-10.0.0.0-16")]
+#[case::that_a_sweep_saw(put_wider_pool, |s: &Server| put_row(s, 9, "gone", 9), POOL, &["2"])]
+#[case::that_no_sweep_saw(|_: &Server| {}, |s: &Server| put_new_pool(s, None), "10.0.0.0-16", &[])]
+#[case::slice_that_no_sweep_saw(|_: &Server| {}, |s: &Server| put_new_pool(s, Some("node-1")), "node-1-10.0.0.0-16", &[])]
 #[tokio::test(start_paused = true)]
-async fn row_in_a_pool_that_no_sweep_saw_comes_before_the_claim(
-    #[case] network: Option<&'static str>,
-    #[case] name: &str,
+async fn row_in_another_pool_of_the_network_comes_before_the_claim(
+    #[case] before: fn(&Server),
+    #[case] add: fn(&Server),
+    #[case] pool: &str,
+    #[case] left: &[&str],
 ) {
     let server = room();
+    before(&server);
     reserve(&server, "10.0.0.9", "gone");
     let bench = Bench::start(server).await;
     let claim = bench.on(Match::patch(ORIP).name("10.0.0.9")).once();
-    let claim = claim.before(move |server| async move {
-        let wider = "10.0.0.0/16";
-        server.put(fixtures::nad(NS, "wide", wider));
-        let mut pool = fixtures::pool(NS, wider);
-        if let Some(network) = network {
-            pool = pool.network_name(network);
-            // The next sweep knows of it, before the claim has waited for ADDs that are at work.
-            let slices = [(network, wider)];
-            server.put(fixtures::node_slice_pool(NS, "wide", wider, "/16", &slices));
-        }
-        let pool = pool.row_of(9, "default/gone");
-        server.put(pool);
-    });
+    let claim = claim.before(move |server| async move { add(&server) });
     wait_hits(&claim, 1).await;
     // The wait for ADDs that are at work, and what follows it.
     seconds(140).await;
+    assert_eq!(bench.rows(pool).last().unwrap(), "9");
     assert_eq!(podref(&bench, "10.0.0.9"), "default/gone", "given back");
     // Then both go.
     left_after(&bench, &["10.0.0.2"], 1_800).await;
-    bench.wait_rows(name, &[]).await;
+    bench.wait_rows(pool, left).await;
 }
 
 /// Its row is in a pool that was a node's slice once, and is read as of a network of that node's name now. The row stays,
@@ -438,23 +402,16 @@ async fn a_living_pods_reservation_stays_whatever_network_its_definition_names(
     #[case] named: bool,
 ) {
     let server = Server::new();
-    server.put(fixtures::nad(NS, "net", "10.0.0.0/24"));
+    server.put(fixtures::nad(NS, "net", RANGE));
     if named {
-        let ipam = json!({ "type": "whereabouts", "network_name": "red", "range": "10.0.0.0/24" });
-        server.put(fixtures::nad_with_ipam("tenant", "red", &ipam));
+        put_network(&server, "red", "red", RANGE);
     }
-    let pool = fixtures::pool(NS, "10.0.0.0/24").network_name("red");
-    server.put(pool.row(1, &fixtures::sandbox(1), "default/web-1", "net1"));
+    let pool = fixtures::pool(NS, RANGE).network_name("red");
+    server.put(pool.row_of(1, "default/web-1"));
     for offset in [1, 7] {
         let name = format!("web-{offset}");
-        server.put(reporting(&name, offset).running());
-        let reservation = format!("red-10.0.0.{offset}");
-        server.put(fixtures::reservation(
-            NS,
-            &reservation,
-            &format!("{NS}/{name}"),
-            "net1",
-        ));
+        run_pod(&server, &name, offset);
+        reserve(&server, &format!("red-10.0.0.{offset}"), &name);
     }
     let _beat = live_node(&server, "node-1");
     let bench = Bench::start(server).await;
@@ -466,18 +423,13 @@ async fn a_living_pods_reservation_stays_whatever_network_its_definition_names(
 #[tokio::test(start_paused = true)]
 async fn a_claim_of_an_owner_that_is_kept_since_is_ended() {
     let server = running(&[(1, "web-0")]);
-    let found = server.edit(ORIP, NS, "10.0.0.1", |it| {
-        it["metadata"]["annotations"] = json!({"ipgc.dev/claimed-from": "default/web-0"});
-        it["spec"]["podref"] = "ipgc.dev/releasing".into();
-    });
-    assert!(found);
+    put_claimed(&server, "10.0.0.1", "web-0");
     let config = Config::default().with(|it| {
         it.policy.keep_podrefs = vec![ipgc::core::podref::Glob::new("default/*")];
     });
     let bench = Bench::with(server, config).await;
     seconds(7_200).await;
-    let its = bench.get(ORIP, NS, "10.0.0.1").unwrap();
-    assert_eq!(its["spec"]["podref"], "default/web-0");
+    assert_eq!(podref(&bench, "10.0.0.1"), "default/web-0");
 }
 
 /// The definition becomes one of another plugin, or names another network, while web-7 lives on 10.0.0.7, with a reservation

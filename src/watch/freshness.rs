@@ -287,14 +287,4 @@ mod tests {
             assert!(freshness.is_fresh(), "never; it had ended: {ends}");
         }
     }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_watch_that_is_taken_up_at_once_stays_fresh() {
-        let (freshness, watch, _) = heard().await;
-        drop(watch);
-        assert!(!freshness.is_fresh());
-        sleep(TAKEN_UP).await;
-        let _next = Watch::of(Arc::clone(&freshness));
-        assert!(freshness.is_fresh());
-    }
 }

@@ -33,8 +33,7 @@ fn of_a_claim(uid: &str) -> Server {
 #[tokio::test]
 async fn a_claim_that_is_there_is_named(#[case] uid: &str, #[case] is_there: bool) {
     let server = of_a_claim(uid);
-    let report = report(&server).await;
-    let finding = only(&report);
+    let finding = found(&server).await;
     assert_eq!(finding.problem, Problem::Unreadable);
     assert_eq!(finding.detail == named(), is_there, "{finding:?}");
     assert_says(&finding.detail, UID);

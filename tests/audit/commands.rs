@@ -73,13 +73,8 @@ async fn a_node_that_may_be_missing_from_the_dump_is_not_gone() {
     let server = sliced(["n1", "n2"]);
     put_row_on(&server, "blue-n1-10.0.0.0-24", 1, "default/gone", "net1", 1);
     put_row_on(&server, "blue-n2-10.0.1.0-24", 2, "default/job", "net1", 2);
-    let job = fixtures::pod(NS, "job")
-        .node("n2")
-        .networks("net")
-        .reports("default/net", "net1", &["10.0.1.2"])
-        .owner("Job", "jobs")
-        .ended("Succeeded");
-    server.put(job);
+    let job = on_net("net", "job", "10.0.1.2").node("n2");
+    server.put(job.owner("Job", "jobs").ended("Succeeded"));
     let whole = dump(&server).judged();
     let split = whole.totals.split;
     assert_eq!((split.stale, split.unfenced), (2, 0));

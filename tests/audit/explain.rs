@@ -185,12 +185,6 @@ fn of_a_pool_what_does_not_live_is_shown(#[case] name: &str) {
 }
 
 #[test]
-fn a_range_of_no_pool_is_no_pod() {
-    let why = ask(&outage(), "10.9.0.0/24").unwrap_err();
-    assert_says(&why, "no pool 10.9.0.0/24 is known");
-}
-
-#[test]
 fn of_a_node_is_told_what_it_holds_and_what_fencing_it_frees() {
     let server = outage();
     let explanation = ask(&server, "node/n2").unwrap();
@@ -234,6 +228,7 @@ fn of_a_node_is_told_what_it_holds_and_what_fencing_it_frees() {
 )]
 #[case("default/nobody", "nothing is known of default/nobody")]
 #[case("10.9.0.0-24", "no pool 10.9.0.0-24 is known")]
+#[case::a_range_is_no_pod("10.9.0.0/24", "no pool 10.9.0.0/24 is known")]
 #[case("node/n9", "nothing is known of node n9")]
 #[case("", "no pool  is known")]
 fn what_nothing_is_known_of_is_one_line(#[case] subject: &str, #[case] says: &str) {
@@ -404,22 +399,13 @@ fn a_reservation_that_cannot_be_judged_says_so_and_what_removes_one_of_no_pod(
     assert_eq!(said.contains("by hand"), !names_a_pod, "{said}");
 }
 
-#[test]
-fn a_row_that_cannot_be_read_goes_by_hand() {
+#[rstest]
+#[case::of_a_row_that_cannot_be_read(|s: &Server| put_row_on(s, POOL, 8, "x/y/z", "net1", 8), "by hand: ipgc release --force 10.0.0.8")]
+#[case::of_a_marked_reservation(|s: &Server| crate::common::put_claimed(s, "10.0.0.8", "gone"), "default/gone: there is no such pod")]
+fn the_end_is_told(#[case] puts: fn(&Server), #[case] says: &str) {
     let server = outage();
-    server.edit("ippools", NS, POOL, |pool| {
-        pool["spec"]["allocations"]["7"] = fixtures::row(&fixtures::sandbox(7), "x", "net1");
-    });
-    let told = text(&ask(&server, "10.0.0.7").unwrap());
-    assert_says(&told, "by hand: ipgc release --force 10.0.0.7");
-}
-
-#[test]
-fn a_marked_reservation_is_explained_with_its_pod() {
-    let server = outage();
-    crate::common::put_claimed(&server, "10.0.0.8", "gone");
-    let told = text(&ask(&server, "10.0.0.8").unwrap());
-    assert_says(&told, "default/gone: there is no such pod");
+    puts(&server);
+    assert_says(&text(&ask(&server, "10.0.0.8").unwrap()), says);
 }
 
 /// At once, for no kubelet ends it.

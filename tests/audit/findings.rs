@@ -38,8 +38,7 @@ async fn a_pod_at_its_end_needs_no_row() {
     let server = server();
     put_pool(&server, &[LIVE]);
     server.put(pod("web-1", 1).ended("Succeeded"));
-    let report = report(&server).await;
-    let finding = only(&report);
+    let finding = found(&server).await;
     assert_eq!(finding.problem, Problem::Stale);
     assert_eq!(finding.cause.as_deref(), Some("completed"));
     assert_eq!(*finding.nodes, ["n1"].map(Box::<str>::from));
@@ -149,8 +148,7 @@ async fn what_a_pod_that_lives_has_left_behind_is_told_apart() {
     let server = server();
     put_pool(&server, &[LIVE, (2, "default/web-1")]);
     server.put(pod("web-1", 1));
-    let report = report(&server).await;
-    let finding = only(&report);
+    let finding = found(&server).await;
     assert_eq!(finding.problem, Problem::Leftover);
     assert_eq!(finding.address.as_deref(), Some("10.0.0.2"));
     assert_eq!(finding.cause.as_deref(), Some("leftover"));

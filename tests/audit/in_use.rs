@@ -45,8 +45,7 @@ async fn a_row_of_another_network_is_none_of_this_one() {
     put_network(&server, "ared", Some("default/a1"));
     put_network(&server, "blue", None);
     server.put(on("a1", &["ared", "blue"]));
-    let report = report(&server).await;
-    let finding = only(&report);
+    let finding = found(&server).await;
     assert_eq!(finding.problem, Problem::InUseUnallocated);
     assert_eq!(finding.pool.as_deref(), Some("blue-10.0.0.0-24"));
     assert_eq!(finding.namespace.as_deref(), Some(NS));
@@ -219,15 +218,12 @@ async fn an_address_of_two_pods_that_live_is_a_duplicate() {
     put_pool(&server, &[LIVE]);
     server.put(pod("web-1", 1));
     // In another network it is another address, and none of whereabouts' where nobody knows the network.
-    let elsewhere = |name: &str, network: &str| {
-        let pod = fixtures::pod(NS, name).node("n1").running();
-        pod.reports(network, "net1", &["10.0.0.1"]).build()
-    };
-    server.put(elsewhere("other", "default/unknown"));
+    let elsewhere = |name, net| on_net(net, name, "10.0.0.1").node("n1").running();
+    server.put(elsewhere("other", "unknown"));
     let blue = fixtures::pool(NS, RANGE).network_name("blue");
     server.put(blue.row(1, &fixtures::sandbox(7), "default/blue-1", "net1"));
     reserve(&server, "blue-10.0.0.1", "default/blue-1");
-    server.put(elsewhere("blue-1", "default/blue"));
+    server.put(elsewhere("blue-1", "blue"));
     assert_eq!(report(&server).await.findings, []);
     server.put(pod("web-2", 1).node("n2"));
     server.put(fixtures::node("n2", true));
@@ -244,23 +240,11 @@ async fn an_address_of_two_pods_that_live_is_a_duplicate() {
 }
 
 #[tokio::test]
-async fn an_address_in_use_that_no_row_holds_is_found() {
-    let server = live_one();
-    server.put(pod("web-9", 9));
-    let report = report(&server).await;
-    let finding = only(&report);
-    assert_eq!(finding.problem, Problem::InUseUnallocated);
-    assert_eq!(finding.address.as_deref(), Some("10.0.0.9"));
-    assert_eq!(finding.pods, ["default/web-9"]);
-}
-
-#[tokio::test]
 async fn addresses_of_other_plugins_are_none_of_ours() {
     let server = server();
     put_pool(&server, &[]);
     let ipam = json!({ "type": "host-local" });
     server.put(fixtures::nad_with_ipam(NS, "bridge", &ipam));
-    let other = fixtures::pod(NS, "other").node("n1").running();
-    server.put(other.reports("default/bridge", "net1", &["10.0.0.7"]));
+    server.put(on_net("bridge", "other", "10.0.0.7").node("n1").running());
     assert_eq!(report(&server).await.findings, []);
 }

@@ -26,15 +26,6 @@ fn without_nodes_what_is_stale_waits_for_them() {
     );
 }
 
-#[test]
-fn without_pools_there_is_nothing_to_judge() {
-    let error = without(Kind::IpPool).read().unwrap_err();
-    assert_begins(
-        &error,
-        "the input has no IPPools, so there is nothing to judge",
-    );
-}
-
 /// In one list, or in two as of `cat pods.json pools.json`.
 #[test]
 fn pods_that_were_read_before_the_rows_prove_nothing() {
@@ -99,10 +90,6 @@ fn pods_of_several_lists_may_lack_a_namespace() {
     "is not what kubectl get -o json writes, at byte 10: invalid type: integer `1`, expected an object"
 )]
 #[case::no_list(r#"{"items":{}}"#, "items are no list")]
-#[case::no_kind(
-    r#"{"items":[{"metadata":{}}]}"#,
-    "object at byte 10: it has no apiVersion and kind"
-)]
 #[case::page(
     r#"{"kind":"PodList","apiVersion":"v1","metadata":{"continue":"x"},"items":[]}"#,
     "is only a part of a list"
@@ -111,38 +98,27 @@ fn pods_of_several_lists_may_lack_a_namespace() {
     r#"{"kind":"PodList","apiVersion":"v1","items":[],"metadata":{"continue":"x"}}"#,
     "is only a part of a list"
 )]
-#[case::another_version(
-    r#"{"items":[{"apiVersion":"whereabouts.cni.cncf.io/v2","kind":"IPPool"}]}"#,
-    "object at byte 10: IPPool is of whereabouts.cni.cncf.io/v2, and only whereabouts.cni.cncf.io/v1alpha1 is known"
-)]
-#[case::odd_pod(
-    r#"{"items":[{"apiVersion":"v1","kind":"Pod","metadata":{"name":7}}]}"#,
-    "object at byte 10: Pod without a name cannot be read"
-)]
-#[case::nameless_pod(
-    r#"{"items":[{"apiVersion":"v1","kind":"Pod"}]}"#,
-    "object at byte 10: Pod without a name cannot be read: it has no namespace, name, uid"
-)]
-#[case::pod_without_uid(
-    r#"{"items":[{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"d","creationTimestamp":"x"}}]}"#,
-    "object at byte 10: Pod d/a cannot be read: it has no uid"
-)]
-#[case::pod_without_a_valid_name(
-    r#"{"items":[{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a/b","namespace":"d","uid":"u"}}]}"#,
-    "object at byte 10: Pod d/a/b cannot be read: its name is none"
-)]
-#[case::nameless_node(
-    r#"{"items":[{"apiVersion":"v1","kind":"Node","metadata":{}}]}"#,
-    "object at byte 10: Node without a name cannot be read: it has no name"
-)]
-#[case::odd_node(
-    r#"{"items":[{"apiVersion":"v1","kind":"Node","spec":7,"metadata":{"name":"n1"}}]}"#,
-    "object at byte 10: Node n1 cannot be read: invalid type: integer `7`, expected struct Spec"
-)]
 fn what_is_no_dump_is_one_clear_line(#[case] text: &str, #[case] says: &str) {
     let error = File::new(text).read().unwrap_err();
     assert_line(&error, says);
     // One place, from the beginning of the file.
+    assert!(!error.contains(" column "), "{error}");
+}
+
+/// In a list, whose items begin at byte 10.
+#[rstest]
+#[case::of_no_kind(json!({"metadata": {}}), "it has no apiVersion and kind")]
+#[case::of_another_version(json!({"apiVersion": "whereabouts.cni.cncf.io/v2", "kind": "IPPool"}), "IPPool is of whereabouts.cni.cncf.io/v2, and only whereabouts.cni.cncf.io/v1alpha1 is known")]
+#[case::odd_pod(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": 7}}), "Pod without a name cannot be read")]
+#[case::nameless_pod(json!({"apiVersion": "v1", "kind": "Pod"}), "Pod without a name cannot be read: it has no namespace, name, uid")]
+#[case::pod_without_uid(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "d", "creationTimestamp": "x"}}), "Pod d/a cannot be read: it has no uid")]
+#[case::pod_without_a_valid_name(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a/b", "namespace": "d", "uid": "u"}}), "Pod d/a/b cannot be read: its name is none")]
+#[case::nameless_node(json!({"apiVersion": "v1", "kind": "Node", "metadata": {}}), "Node without a name cannot be read: it has no name")]
+#[case::odd_node(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "spec": 7}), "Node n1 cannot be read: invalid type: integer `7`, expected struct Spec")]
+fn an_object_that_is_none_is_one_clear_line(#[case] object: Value, #[case] says: &str) {
+    let list = json!({ "items": [object] });
+    let error = File::new(list.to_string()).read().unwrap_err();
+    assert_line(&error, &format!("object at byte 10: {says}"));
     assert!(!error.contains(" column "), "{error}");
 }
 

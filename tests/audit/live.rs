@@ -36,28 +36,17 @@ async fn lists_are_quorum_reads_of_pages_reservations_first_then_rows_then_pods(
 }
 
 #[rstest]
-#[case(
-    "overlappingrangeipreservations",
-    "not allowed to list overlappingrangeipreservations.whereabouts.cni.cncf.io in all namespaces"
-)]
-#[case(
-    "ippools",
-    "not allowed to list ippools.whereabouts.cni.cncf.io in all namespaces"
-)]
-#[case(
-    "nodeslicepools",
-    "not allowed to list nodeslicepools.whereabouts.cni.cncf.io in all namespaces"
-)]
-#[case("pods", "not allowed to list pods in all namespaces")]
-#[case("nodes", "not allowed to list nodes at the cluster scope")]
-#[case(
-    "network-attachment-definitions",
-    "not allowed to list network-attachment-definitions.k8s.cni.cncf.io in all namespaces"
-)]
+#[case(ORIP, ".whereabouts.cni.cncf.io in all namespaces")]
+#[case("ippools", ".whereabouts.cni.cncf.io in all namespaces")]
+#[case("nodeslicepools", ".whereabouts.cni.cncf.io in all namespaces")]
+#[case("pods", " in all namespaces")]
+#[case("nodes", " at the cluster scope")]
+#[case(NADS, ".k8s.cni.cncf.io in all namespaces")]
 #[tokio::test]
-async fn a_right_that_is_missing_is_named(#[case] resource: &str, #[case] says: &str) {
+async fn a_right_that_is_missing_is_named(#[case] resource: &str, #[case] of: &str) {
     let server = server();
     server.deny(Match::list(resource));
+    let says = format!("not allowed to list {resource}{of}");
     assert_eq!(live(&server).await.unwrap_err().to_string(), says);
 }
 
@@ -94,18 +83,20 @@ async fn kinds_that_are_not_installed_are_told_or_the_end() {
     assert_eq!(error, says);
 }
 
-#[tokio::test]
-async fn pools_in_a_namespace_that_is_not_looked_at_are_told() {
-    let server = server();
-    server.put(fixtures::pool("elsewhere", RANGE));
+/// The report about a server of which only the pools of the namespace `net` are looked at.
+async fn report_of_net(server: &Server) -> Report {
     let scan = Scan {
         pool_namespace: Some("net".to_owned()),
         ..Scan::default()
     };
-    let snapshot = ipgc::snapshot::live::read(&server.client(), &scan)
-        .await
-        .unwrap();
-    let report = judge(&snapshot);
+    judge(&read(&server.client(), &scan).await.unwrap())
+}
+
+#[tokio::test]
+async fn pools_in_a_namespace_that_is_not_looked_at_are_told() {
+    let server = server();
+    server.put(fixtures::pool("elsewhere", RANGE));
+    let report = report_of_net(&server).await;
     assert_eq!(problems(&report), ["no-pools"]);
     assert!(only(&report).detail.contains("in namespace net"));
     assert_eq!(
@@ -118,20 +109,10 @@ async fn pools_in_a_namespace_that_is_not_looked_at_are_told() {
 async fn pools_elsewhere_may_hold_what_a_pod_uses() {
     let server = server();
     server.put(pod("web-1", 1));
-    let report_of = async |namespace: &str| {
-        let scan = Scan {
-            pool_namespace: Some(namespace.to_owned()),
-            ..Scan::default()
-        };
-        let snapshot = ipgc::snapshot::live::read(&server.client(), &scan).await;
-        judge(&snapshot.unwrap())
-    };
-    assert_eq!(problems(&report_of("net").await), ["no-pools"]);
+    assert_eq!(problems(&report_of_net(&server).await), ["no-pools"]);
     server.put(fixtures::pool("net", RANGE));
-    assert_eq!(
-        problems(&report_of("net").await),
-        ["in-use-unallocated 10.0.0.1"]
-    );
+    let report = report_of_net(&server).await;
+    assert_eq!(problems(&report), ["in-use-unallocated 10.0.0.1"]);
 }
 
 /// A server that knows workloads.
@@ -200,13 +181,16 @@ async fn whoever_else_frees_addresses_is_told() {
     assert_begins(&notes[0], "DaemonSets cannot be read");
 }
 
+/// A pod is born after the reservations or the pools were read, with a row, a reservation and a status of its own.
+#[rstest]
+#[case::after_the_reservations("ippools")]
+#[case::after_the_pools("pods")]
 #[tokio::test]
-async fn what_came_to_be_between_two_lists_is_looked_at_again() {
+async fn what_came_to_be_between_two_lists_is_looked_at_again(#[case] next: &str) {
     let server = server();
     put_pool(&server, &[(1, "default/web-1")]);
     server.put(pod("web-1", 1));
-    // Born after the pools were read, with a row, a reservation and a status of its own.
-    let list = server.on(Match::list("pods")).once();
+    let list = server.on(Match::list(next)).once();
     list.before(|server| async move {
         server.put(pod("web-2", 2));
         reserve(&server, "10.0.0.2", "default/web-2");
@@ -243,18 +227,6 @@ async fn a_pool_that_cannot_be_read_at_the_second_look_proves_no_row() {
     );
 }
 
-#[tokio::test]
-async fn a_reservation_that_comes_after_the_list_of_them_is_not_missing() {
-    let server = server();
-    put_pool(&server, &[]);
-    let list = server.on(Match::list("ippools")).once();
-    list.before(|server| async move {
-        put_pool(&server, &[(1, "default/web-1")]);
-        server.put(pod("web-1", 1));
-    });
-    assert_eq!(live(&server).await.unwrap().findings, []);
-}
-
 /// API servers take such ones, in any object.
 #[tokio::test]
 async fn managed_fields_that_cannot_be_read_hide_nothing() {
@@ -285,10 +257,8 @@ async fn pods_are_chosen_by_their_labels() {
         selector: Some(ipgc::snapshot::labels::parse("app in (web)").unwrap()),
         ..Scan::default()
     };
-    let snapshot = ipgc::snapshot::live::read(&server.client(), &scan)
-        .await
-        .unwrap();
-    let selected: Vec<_> = snapshot.selected.unwrap().into_iter().collect();
-    assert_eq!(selected.len(), 1);
-    assert_eq!(selected[0].as_str(), "default/web-1");
+    let snapshot = read(&server.client(), &scan).await.unwrap();
+    let selected = snapshot.selected.unwrap();
+    let selected: Vec<_> = selected.iter().map(|podref| podref.as_str()).collect();
+    assert_eq!(selected, ["default/web-1"]);
 }

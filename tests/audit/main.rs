@@ -321,6 +321,11 @@ fn only(report: &Report) -> &Finding {
     finding
 }
 
+/// The only finding about a server.
+async fn found(server: &Server) -> Finding {
+    only(&report(server).await).clone()
+}
+
 /// The table that `ipgc audit` prints of it.
 fn table(report: &Report, is_wide: bool) -> String {
     let mut text = Vec::new();

@@ -91,8 +91,7 @@ async fn a_reservation_of_two_networks_is_told() {
     let pool = fixtures::pool(NS, "fd00::/64").network_name("f1");
     let pool = pool.row(1, &fixtures::sandbox(1), "default/user", "net1");
     server.put(pool);
-    let report = report(&server).await;
-    let finding = only(&report);
+    let finding = found(&server).await;
     assert_eq!(
         (finding.problem, &finding.address),
         (Problem::Unreadable, &None)

@@ -14,17 +14,15 @@ fn pools_are_lines_with_bars() {
     let (code, stdout, stderr) = asked(&dump(&shop()), &["pools"]);
     assert_eq!((code, &*stderr), (0, ""));
     let bar = format!("█▒{}", "·".repeat(25));
-    assert_eq!(
-        stdout,
-        format!(
-            "\
+    let expected = format!(
+        "\
 RANGE        NETWORK      SIZE  FREE  OLDEST  WAITS  USE
 10.0.0.0/24  default/net  254   252   0s      3m30s  {bar}
 
 █ live, ▓ held, ▒ stale, ? unknown, · free
 "
-        )
     );
+    assert_eq!(stdout, expected);
 }
 
 /// Its range would not tell which of them a line is of.
@@ -297,6 +295,13 @@ fn a_grid_fits_a_terminal(#[case] range: &str) {
     assert!(widths.iter().all(|width| *width <= 80), "{stdout}");
 }
 
+/// The grid of a pool.
+fn grid_of(server: &Server, range: &str) -> Value {
+    let (_, stdout, stderr) = asked(&dump(server), &["explain", range, "-o", "json"]);
+    let mut explained: Value = serde_json::from_str(&stdout).expect(&stderr);
+    explained["grids"][0].take()
+}
+
 /// The cells are of blocks in a large range, and end after the last row in one without an end.
 #[rstest]
 #[case::large("10.0.0.0/16", 16, 4096, 0)]
@@ -309,10 +314,7 @@ fn a_large_range_has_a_grid_of_blocks(
 ) {
     let server = server();
     server.put(fixtures::pool(NS, range).row_of(40, "default/gone"));
-    let name = range.replace([':', '/'], "-");
-    let (_, stdout, stderr) = asked(&dump(&server), &["explain", &name, "-o", "json"]);
-    let explained: Value = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{stderr}"));
-    let grid = &explained["grids"][0];
+    let grid = grid_of(&server, range);
     let signs: Vec<char> = grid["cells"].as_str().unwrap().chars().collect();
     assert_eq!((&grid["each"], signs.len()), (&json!(each), cells));
     assert_eq!(grid["rest"], rest);
@@ -390,8 +392,7 @@ fn a_large_grid_shows_what_is_excluded() {
     let excluded = json!({ "range": "10.4.0.0/16", "exclude": ["10.4.128.0/17"] });
     define(&server, "large", &excluded);
     server.put(fixtures::pool(NS, "10.4.0.0/16"));
-    let (_, stdout, _) = asked(&dump(&server), &["explain", "10.4.0.0-16", "-o", "json"]);
-    let explained: Value = serde_json::from_str(&stdout).unwrap();
-    let cells = explained["grids"][0]["cells"].as_str().unwrap();
+    let grid = grid_of(&server, "10.4.0.0/16");
+    let cells = grid["cells"].as_str().unwrap();
     assert_eq!(cells.matches('×').count(), 2048);
 }

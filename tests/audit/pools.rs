@@ -8,8 +8,7 @@ async fn an_address_beyond_its_range_is_found() {
     let server = server();
     put_pool(&server, &[(300, "default/web-1")]);
     unreserve(&server, "10.0.0.300");
-    let pod = fixtures::pod(NS, "web-1").node("n1").running();
-    server.put(pod.reports("default/net", "net1", &["10.0.1.44"]));
+    server.put(reporting("web-1", "10.0.1.44"));
     reserve(&server, "10.0.1.44", "default/web-1");
     let report = report(&server).await;
     assert_eq!(problems(&report), ["out-of-range 10.0.1.44"]);
@@ -98,8 +97,7 @@ async fn a_definition_without_a_range_may_lead_to_any_pool() {
     let server = server();
     server.put(fixtures::nad_with_config(NS, "on-the-node", ""));
     server.put(fixtures::pool("other", "10.9.0.0/24"));
-    let report = report(&server).await;
-    let finding = only(&report);
+    let finding = found(&server).await;
     assert_eq!(
         (finding.problem, &finding.command),
         (Problem::PoolWithoutDefinition, &None)
@@ -176,11 +174,7 @@ async fn m4_06_a_slice_with_a_row_of_another_node_is_a_finding() {
     let pool = fixtures::pool(NS, "10.0.1.0/24").name("blue-n2-10.0.1.0-24");
     server.put(pool.row_of(1, "default/gone").row_of(2, "default/web"));
     reserve(&server, "blue-10.0.1.2", "default/web");
-    let put_on = |node: &str| {
-        let pod = fixtures::pod(NS, "web").node(node).networks("net");
-        let pod = pod.reports("default/net", "net1", &["10.0.1.2"]).running();
-        server.put(pod);
-    };
+    let put_on = |node: &str| server.put(reporting("web", "10.0.1.2").node(node));
     put_on("n2");
     let before = report(&server).await;
     assert_eq!(before.totals.split.unfenced, 0);

@@ -124,9 +124,8 @@ async fn a_range_of_single_addresses_is_full_by_design(#[case] definitions: &[Va
         let (podref, address) = (format!("default/{name}"), format!("10.0.0.{at}"));
         pool = pool.row_of(at, &podref);
         reserve(&server, &address, &podref);
-        let network = format!("default/{network}");
-        let pod = fixtures::pod(NS, &name).node("n1").networks(&network);
-        server.put(pod.reports(&network, "net1", &[&address]).running());
+        let pod = on_net(&network, &name, &address).node("n1");
+        server.put(pod.running());
     }
     server.put(pool);
     let report = report(&server).await;
@@ -140,14 +139,8 @@ async fn a_definition_whose_range_cannot_be_read_is_named_and_hides_no_other_poo
     let server = live_one();
     define(&server, "bad", &json!({ "range": "10.1.0.0" }));
     server.put(fixtures::pool(NS, "10.9.0.0/24"));
-    let old = fixtures::pool(NS, "10.1.0.0/24");
-    let old = old.row(1, &fixtures::sandbox(7), "default/web-2", "net1");
-    server.put(old);
-    let web = fixtures::pod(NS, "web-2")
-        .node("n1")
-        .networks("default/bad");
-    let web = web.reports("default/bad", "net1", &["10.1.0.1"]);
-    server.put(web.running());
+    server.put(fixtures::pool(NS, "10.1.0.0/24").row_of(1, "default/web-2"));
+    server.put(on_net("bad", "web-2", "10.1.0.1").node("n1").running());
     server.put(pod("web-3", 9));
     let report = live(&server).await.unwrap();
     let findings = report.findings.iter();
@@ -214,10 +207,8 @@ async fn a_part_that_is_full_is_told_though_the_range_has_room() {
         (13, "default/web-13"),
     ];
     for (at, _) in &rows {
-        let pod = fixtures::pod(NS, &format!("web-{at}")).node("n1");
-        let pod = pod.networks("default/a");
-        let address = format!("10.0.0.{at}");
-        server.put(pod.reports("default/a", "net1", &[&address]).running());
+        let (name, address) = (format!("web-{at}"), format!("10.0.0.{at}"));
+        server.put(on_net("a", &name, &address).node("n1").running());
     }
     put_pool(&server, &rows);
     let full = report(&server).await;
@@ -246,13 +237,7 @@ async fn a_static_address_that_a_pool_hands_out_is_told_with_exclude(
     let server = live_one();
     let fixed = json!({ "range": range, "addresses": [{ "address": "10.0.0.7/24" }, { "address": "10.5.0.7/24" }] });
     define(&server, "fixed", &fixed);
-    let web = fixtures::pod(NS, "web-2")
-        .node("n1")
-        .networks("default/fixed");
-    server.put(
-        web.reports("default/fixed", "net1", &["10.0.0.7"])
-            .running(),
-    );
+    server.put(on_net("fixed", "web-2", "10.0.0.7").node("n1").running());
     let clash = report(&server).await;
     let finding = only(&clash);
     assert_eq!(

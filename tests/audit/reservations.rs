@@ -26,8 +26,7 @@ async fn a_live_row_wants_a_reservation(#[case] of: Option<&str>, #[case] says: 
     if let Some(of) = of {
         reserve(&server, "10.0.0.1", of);
     }
-    let report = report(&server).await;
-    let finding = only(&report);
+    let finding = found(&server).await;
     assert_eq!(finding.problem, Problem::ReservationMissing);
     assert_eq!(finding.pods, ["default/web-1"]);
     assert_says(&finding.detail, says);
@@ -110,8 +109,7 @@ async fn a_reservation_alone_of_nobody_knows_whom_cannot_be_read(
     let mut lone = fixtures::reservation(NS, "10.0.0.8", "", "");
     lone["spec"] = spec;
     server.put(lone);
-    let report = report(&server).await;
-    let finding = only(&report);
+    let finding = found(&server).await;
     assert_eq!(finding.problem, Problem::Unreadable);
     assert_eq!(finding.detail, says);
     assert_eq!(finding.command.as_deref(), command);
@@ -214,8 +212,7 @@ async fn a_reservation_without_a_row_is_orphaned() {
     // Of a pod that lives and has it, and of one whose status is not there yet: both are needed.
     reserve(&server, "10.0.0.9", "default/young");
     server.put(asking("young").node("n1"));
-    let report = report(&server).await;
-    let finding = only(&report);
+    let finding = found(&server).await;
     assert_eq!(finding.problem, Problem::ReservationOrphaned);
     assert_eq!(finding.address.as_deref(), Some("10.0.0.8"));
     assert_eq!(finding.reservation.as_ref().unwrap().podref, "default/gone");
@@ -348,8 +345,7 @@ async fn reservations_are_found_by_any_spelling() {
     define(&server, "six", &keys);
     let pool = fixtures::pool(NS, "fd00::/64").network_name("blue");
     server.put(pool.row_of(5, "default/web-5"));
-    let pod = fixtures::pod(NS, "web-5").node("n1").running();
-    server.put(pod.reports("default/six", "net1", &["fd00::5"]));
+    server.put(on_net("six", "web-5", "fd00::5").node("n1").running());
     let expanded = "blue-fd00-0000-0000-0000-0000-0000-0000-0005";
     reserve(&server, expanded, "default/web-5");
     assert_eq!(report(&server).await.findings, []);

@@ -95,12 +95,17 @@ async fn a_row_that_a_pod_at_work_reports_is_live(#[case] pod: PodBuilder) {
     assert_eq!(report.findings, []);
 }
 
-#[tokio::test]
-async fn a_row_of_an_interface_that_was_unplugged_says_so() {
-    let server = server();
+/// Two rows of one sandbox of `web-1`, on `net1` and `net2`.
+fn put_two_rows(server: &Server) {
     let pool = fixtures::pool(NS, RANGE);
     let pool = pool.row(1, &sandbox(1), "default/web-1", "net1");
     server.put(pool.row(2, &sandbox(1), "default/web-1", "net2"));
+}
+
+#[tokio::test]
+async fn a_row_of_an_interface_that_was_unplugged_says_so() {
+    let server = server();
+    put_two_rows(&server);
     server.put(reporting("n1").running());
     for (address, interface) in [("10.0.0.1", "net1"), ("10.0.0.2", "net2")] {
         server.put(fixtures::reservation(
@@ -159,8 +164,7 @@ async fn a_reservation_that_is_held_so_is_a_finding() {
     put_pool(&server, &[]);
     server.put(asking("n1"));
     reserve(&server, "10.0.0.1", "default/web-1");
-    let report = report(&server).await;
-    let finding = only(&report);
+    let finding = found(&server).await;
     assert_eq!(finding.problem, Problem::Unreported);
     let says = "a reservation without a row; its pod has been starting for long";
     assert_begins(&finding.detail, says);
@@ -185,9 +189,7 @@ async fn a_range_that_is_nearly_full_of_them_points_to_them_first() {
 #[tokio::test]
 async fn what_a_pod_may_use_without_a_report_has_no_command() {
     let server = server();
-    let pool = fixtures::pool(NS, RANGE);
-    let pool = pool.row(1, &sandbox(1), "default/web-1", "net1");
-    server.put(pool.row(2, &sandbox(1), "default/web-1", "net2"));
+    put_two_rows(&server);
     let ipam = json!({ "type": "whereabouts", "range": RANGE });
     let config = json!({ "type": "macvlan", "ipam": ipam }).to_string();
     server.put(fixtures::nad_with_config("kube-system", "all", &config));

@@ -100,17 +100,17 @@ async fn during(
     );
 }
 
-/// The same with all findings as JSON, after the first look has shown that of [`pair`].
+/// The same with all findings as JSON.
+async fn looking(server: &Server, act: impl AsyncFnOnce(Text, Text)) {
+    during(server, Filter::default(), Output::Json, act).await;
+}
+
+/// The same after the first look has shown the finding of [`pair`].
 async fn watching(server: &Server, act: impl AsyncFnOnce(Text, Text)) {
-    during(
-        server,
-        Filter::default(),
-        Output::Json,
-        async |told, complaints| {
-            assert_eq!(told.changes(), [PRESENT]);
-            act(told, complaints).await;
-        },
-    )
+    looking(server, async |told, complaints| {
+        assert_eq!(told.changes(), [PRESENT]);
+        act(told, complaints).await;
+    })
     .await;
 }
 
@@ -247,27 +247,15 @@ async fn a_table_has_one_header_and_columns_that_line_up() {
 }
 
 #[rstest]
-#[case("pods", 500, "cannot list pods: ")]
-#[case("ippools", 500, "cannot list ippools: ")]
-#[case(
-    "overlappingrangeipreservations",
-    500,
-    "cannot list overlappingrangeipreservations: "
-)]
-#[case("nodes", 500, "cannot list nodes: ")]
-#[case("nodeslicepools", 500, "cannot list nodeslicepools: ")]
-#[case(
-    "network-attachment-definitions",
-    500,
-    "cannot list network-attachment-definitions: "
-)]
-#[case(
-    "network-attachment-definitions",
-    404,
-    "the API server knows no network-attachment-definitions any more; "
-)]
-#[case("ipamclaims", 404, "the API server knows no ipamclaims any more; ")]
-#[case("ipamclaims", 403, "not allowed to list ipamclaims.k8s.cni.cncf.io ")]
+#[case("pods", 500, "cannot list {}: ")]
+#[case("ippools", 500, "cannot list {}: ")]
+#[case(ORIP, 500, "cannot list {}: ")]
+#[case("nodes", 500, "cannot list {}: ")]
+#[case("nodeslicepools", 500, "cannot list {}: ")]
+#[case(NADS, 500, "cannot list {}: ")]
+#[case(NADS, 404, "the API server knows no {} any more; ")]
+#[case("ipamclaims", 404, "the API server knows no {} any more; ")]
+#[case("ipamclaims", 403, "not allowed to list {}.k8s.cni.cncf.io ")]
 #[tokio::test(start_paused = true)]
 async fn a_look_that_fails_says_so_once_and_forgets_nothing(
     #[case] resource: &str,
@@ -280,32 +268,30 @@ async fn a_look_that_fails_says_so_once_and_forgets_nothing(
     server.edit("ippools", NS, POOL, |pool| {
         pool["spec"]["allocations"]["5"]["ipamclaimref"] = "default/vm-net".into();
     });
-    during(
-        &server,
-        Filter::default(),
-        Output::Json,
-        async |told, complaints| {
-            let present = told.changes();
-            let is_there = |problem: &str| present.iter().any(|it| it.contains(problem));
-            assert!(
-                is_there("in-use-twice") && is_there("ipam-claim-gone"),
-                "{present:?}"
-            );
-            let failing = server.on(Match::list(resource)).fail(code);
-            server.delete("pods", NS, "web-1").unwrap();
-            sleep(Duration::from_mins(10)).await;
-            assert_eq!(told.changes(), NOTHING);
-            let complaint = complaints.take();
-            assert_begins(&complaint, &format!("ipgc: {says}"));
-            assert_eq!(complaint.lines().count(), 1, "{complaint}");
-            // It tries again and again, and not too often.
-            assert!((10..=40).contains(&failing.hits()), "{}", failing.hits());
-            failing.remove();
-            sleep(Duration::from_mins(1)).await;
-            assert_eq!(told.changes(), [APPEARED]);
-            assert_eq!(complaints.take(), "ipgc: a look succeeded again\n");
-        },
-    )
+    looking(&server, async |told, complaints| {
+        let present = told.changes();
+        let is_there = |problem: &str| present.iter().any(|it| it.contains(problem));
+        assert!(
+            is_there("in-use-twice") && is_there("ipam-claim-gone"),
+            "{present:?}"
+        );
+        let failing = server.on(Match::list(resource)).fail(code);
+        server.delete("pods", NS, "web-1").unwrap();
+        sleep(Duration::from_mins(10)).await;
+        assert_eq!(told.changes(), NOTHING);
+        let complaint = complaints.take();
+        assert_begins(
+            &complaint,
+            &format!("ipgc: {}", says.replace("{}", resource)),
+        );
+        assert_eq!(complaint.lines().count(), 1, "{complaint}");
+        // It tries again and again, and not too often.
+        assert!((10..=40).contains(&failing.hits()), "{}", failing.hits());
+        failing.remove();
+        sleep(Duration::from_mins(1)).await;
+        assert_eq!(told.changes(), [APPEARED]);
+        assert_eq!(complaints.take(), "ipgc: a look succeeded again\n");
+    })
     .await;
 }
 
@@ -333,7 +319,7 @@ async fn what_an_object_hides_that_cannot_be_read_is_not_gone(
     // A reservation without a row, and an address without one.
     reserve(&server, "10.0.0.7", "default/old");
     server.put(pod("web-4", 4));
-    during(&server, Filter::default(), Output::Json, async |told, _| {
+    looking(&server, async |told, _| {
         assert_eq!(told.changes().len(), 3);
         let whole = server.get("ippools", NS, POOL).unwrap();
         server.edit("ippools", NS, POOL, |pool| pool["spec"][field] = spoilt);
@@ -369,7 +355,7 @@ async fn that_two_pods_share_an_address_is_not_gone_while_their_definition_canno
     let server = pair();
     server.put(fixtures::nad_with_config(NS, "on-the-node", ""));
     server.put(pod("twin", 1));
-    during(&server, Filter::default(), Output::Json, async |told, _| {
+    looking(&server, async |told, _| {
         let twice = |it: &String| it.contains("in-use-twice");
         assert!(told.changes().iter().any(twice));
         let set = |config: &str| {

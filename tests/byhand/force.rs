@@ -3,7 +3,7 @@
 use rstest::rstest;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::*;
+use super::{common::nodes::adopt, *};
 
 #[tokio::test(start_paused = true)]
 async fn what_a_silent_node_holds_goes_at_once_and_nothing_else() {
@@ -50,80 +50,62 @@ async fn a_pod_that_is_there_keeps_its_address() {
     }
 }
 
-#[rstest]
-#[case::its_own("web-0", "its pod reports the address")]
-#[case::another("other", "pod default/other reports the address")]
-#[tokio::test(start_paused = true)]
-async fn a_pod_that_uses_the_address_since_keeps_it(#[case] name: &str, #[case] says: &str) {
-    let (server, _beat) = room(&[(1, "web-0")]);
-    let it = pick(&server, "10.0.0.1").await;
-    server.put(reporting(name, 1).running());
-    assert_kept(&free(&server, &it).await, says);
-    assert_eq!((rows(&server, POOL).len(), writes(&server)), (1, 0));
+/// Why nothing was freed.
+enum Not {
+    Kept(&'static str),
+    Gone,
+    Read,
+    Refused,
 }
 
-/// It is born after the row was observed, or after the pods were listed.
-#[rstest]
-#[case::after_the_row(Match::get("ippools"))]
-#[case::after_the_list(Match::list("nodes"))]
-#[tokio::test(start_paused = true)]
-async fn a_pod_that_is_born_meanwhile_keeps_its_address(#[case] last: Match) {
-    let (server, _beat) = room(&[(1, "web-0")]);
-    let it = pick(&server, "10.0.0.1").await;
+#[track_caller]
+fn assert_not(answer: &Result<usize, NotDone>, not: &Not) {
+    match not {
+        Not::Kept(words) => assert_kept(answer, words),
+        Not::Gone => assert_gone(answer),
+        Not::Read => assert!(matches!(answer, Err(NotDone::Read(_))), "{answer:?}"),
+        Not::Refused => assert!(matches!(answer, Err(NotDone::Call(_))), "{answer:?}"),
+    }
+}
+
+const REPORTED: Not = Not::Kept("its pod reports the address");
+const EXEMPT: &str = "ipgc.dev/hold or ipgc.dev/keep of its pool exempts it";
+
+/// After this answer to ipgc the row's pod is born.
+fn born_after(server: &Server, last: Match) {
     let last = server.on(last.client("ipgc")).once();
     last.after(|server| async move {
         server.put(reporting("web-0", 1).running());
     });
-    assert_kept(&free(&server, &it).await, "its pod reports the address");
-    assert_eq!((rows(&server, POOL).len(), writes(&server)), (1, 0));
 }
 
+/// Something happens between the look and the free. `tries`: a patch of the pool was sent.
+#[rstest]
+#[case::its_pod_uses_it(|s: &Server| { s.put(reporting("web-0", 1).running()); }, REPORTED, false)]
+#[case::another_pod_uses_it(|s: &Server| { s.put(reporting("other", 1).running()); }, Not::Kept("pod default/other reports the address"), false)]
+#[case::its_pod_is_born_after_the_row_was_observed(|s: &Server| born_after(s, Match::get("ippools")), REPORTED, false)]
+#[case::its_pod_is_born_after_the_pods_were_listed(|s: &Server| born_after(s, Match::list("nodes")), REPORTED, false)]
+#[case::its_pod_cannot_be_read(|s: &Server| { s.on(Match::get("pods").client("ipgc")).fail(500); }, Not::Kept("nobody knows whether a pod uses it: Internal error"), false)]
+#[case::pods_cannot_be_listed(|s: &Server| { s.on(Match::list("pods").client("ipgc")).fail(500); }, Not::Read, false)]
+#[case::it_is_adopted(|s: &Server| adopt(s, POOL, "1"), Not::Gone, false)]
+#[case::its_pool_is_another_one(|s: &Server| { s.delete("ippools", NS, POOL); common::put_pool(s, &[(1, "web-0")]); }, Not::Gone, false)]
+// The successor is deleted by force, so that no pod speaks for its row.
+#[case::it_is_adopted_before_the_patch(|s: &Server| { s.on(Match::patch("ippools")).once().before(|server| async move { adopt(&server, POOL, "1") }); }, Not::Refused, true)]
+// The patch may have been done, or not: the row is a successor's by now.
+#[case::it_is_adopted_while_nobody_answers(|s: &Server| {
+    s.on(Match::patch("ippools")).fail(500);
+    s.on(Match::get("ippools")).skip(1).once().before(|server| async move { adopt(&server, POOL, "1") });
+}, Not::Gone, true)]
+#[case::the_patch_is_rejected(|s: &Server| { s.on(Match::patch("ippools")).fail(422); }, Not::Refused, true)]
+#[case::the_patch_is_forbidden(|s: &Server| { s.on(Match::patch("ippools")).fail(403); }, Not::Refused, true)]
 #[tokio::test(start_paused = true)]
-async fn an_error_is_no_absence() {
-    let (server, _beat) = room(&[(1, "gone")]);
-    let it = pick(&server, "10.0.0.1").await;
-    server.on(Match::get("pods").client("ipgc")).fail(500);
-    assert_kept(
-        &free(&server, &it).await,
-        "nobody knows whether a pod uses it: Internal error",
-    );
-    server.on(Match::list("pods").client("ipgc")).fail(500);
-    let answer = free(&server, &it).await;
-    assert!(matches!(answer, Err(NotDone::Read(_))), "{answer:?}");
-    assert_eq!((rows(&server, POOL).len(), writes(&server)), (1, 0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_row_that_was_adopted_since_stays() {
+async fn a_row_stays_if(#[case] deed: fn(&Server), #[case] not: Not, #[case] tries: bool) {
     let (server, _beat) = room(&[(1, "web-0")]);
     let it = pick(&server, "10.0.0.1").await;
-    common::nodes::adopt(&server, POOL, "1");
-    assert_gone(&free(&server, &it).await);
-    assert_eq!((rows(&server, POOL).len(), writes(&server)), (1, 0));
-}
-
-/// The successor is deleted by force, so that no pod speaks for its row.
-#[tokio::test(start_paused = true)]
-async fn a_row_that_is_adopted_before_the_patch_stays() {
-    let (server, _beat) = room(&[(1, "web-0")]);
-    let it = pick(&server, "10.0.0.1").await;
-    let patch = server.on(Match::patch("ippools")).once();
-    patch.before(|server| async move { common::nodes::adopt(&server, POOL, "1") });
-    let answer = free(&server, &it).await;
-    assert!(matches!(answer, Err(NotDone::Call(_))), "{answer:?}");
+    deed(&server);
+    assert_not(&free(&server, &it).await, &not);
     assert_eq!(left(&server), (1, 1));
-}
-
-/// The patch may have been done, or not: the row is a successor's by now.
-#[tokio::test(start_paused = true)]
-async fn a_row_that_is_adopted_while_nobody_answers_is_not_told_as_freed() {
-    let (server, _beat) = room(&[(1, "web-0")]);
-    let it = pick(&server, "10.0.0.1").await;
-    server.on(Match::patch("ippools")).fail(500);
-    let looks = server.on(Match::get("ippools")).skip(1).once();
-    looks.before(|server| async move { common::nodes::adopt(&server, POOL, "1") });
-    assert_gone(&free(&server, &it).await);
-    assert_eq!(left(&server), (1, 1));
+    assert_eq!(writes(&server) > 0, tries);
 }
 
 #[tokio::test(start_paused = true)]
@@ -132,10 +114,45 @@ async fn a_pool_that_is_gone_took_its_rows_along() {
     let it = pick(&server, "10.0.0.1").await;
     server.delete("ippools", NS, POOL).unwrap();
     assert_gone(&free(&server, &it).await);
-    // Another one of that name.
-    common::put_pool(&server, &[(1, "gone")]);
-    assert_gone(&free(&server, &it).await);
-    assert_eq!((rows(&server, POOL).len(), writes(&server)), (1, 0));
+    assert_eq!(writes(&server), 0);
+}
+
+fn exempt(server: &Server, keep: &str) {
+    common::annotate_pool(server, POOL, "ipgc.dev/keep", keep);
+}
+
+#[rstest]
+#[case::it_is_exempted(|s: &Server| exempt(s, "9"), Not::Kept(EXEMPT), 1)]
+#[case::it_is_removed(|s: &Server| { s.delete(ORIP, NS, "10.0.0.9"); }, Not::Gone, 0)]
+#[case::it_is_made_anew(|s: &Server| { s.delete(ORIP, NS, "10.0.0.9"); reserve(s, "10.0.0.9", "alone"); }, Not::Gone, 1)]
+#[tokio::test(start_paused = true)]
+async fn a_reservation_stays_if(
+    #[case] deed: fn(&Server),
+    #[case] not: Not,
+    #[case] reservations: usize,
+) {
+    let (server, _beat) = room(&[]);
+    reserve(&server, "10.0.0.9", "alone");
+    let it = pick(&server, "10.0.0.9").await;
+    deed(&server);
+    assert_not(&free(&server, &it).await, &not);
+    assert_eq!((left(&server).1, writes(&server)), (reservations, 0));
+}
+
+#[rstest]
+#[case::a_row("10.0.0.1")]
+#[case::a_row_that_cannot_be_read("10.0.0.5")]
+#[case::a_reservation_alone("10.0.0.9")]
+#[tokio::test(start_paused = true)]
+async fn what_a_person_exempted_stays(#[case] address: &str) {
+    let (server, _beat) = room(&[(1, "gone")]);
+    reserve(&server, "10.0.0.9", "alone");
+    exempt(&server, "10.0.0.1, 10.0.0.5, 9");
+    server.edit("ippools", NS, POOL, |pool| {
+        pool["spec"]["allocations"]["5"] = json!({"id": "x", "podref": ""});
+    });
+    let why = forced(&server, address).await.unwrap_err();
+    assert!(why.ends_with(EXEMPT), "{why}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -146,19 +163,6 @@ async fn a_lost_answer_is_no_failure() {
     lost.apply_then_disconnect();
     free(&server, &it).await.unwrap();
     assert!(rows(&server, POOL).is_empty() && reservations(&server).is_empty());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_row_that_the_server_refuses_to_free_is_told() {
-    let (server, _beat) = room(&[(1, "gone")]);
-    let it = pick(&server, "10.0.0.1").await;
-    for code in [422, 403] {
-        let rule = server.on(Match::patch("ippools")).fail(code);
-        let answer = free(&server, &it).await;
-        assert!(matches!(answer, Err(NotDone::Call(_))), "{answer:?}");
-        rule.remove();
-    }
-    assert_eq!(left(&server), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -230,22 +234,6 @@ async fn one_of_several_networks_has_to_be_named() {
     assert_eq!(it.podref.unwrap().as_str(), "default/elsewhere");
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_a_person_exempted_stays() {
-    let (server, _beat) = room(&[(1, "gone")]);
-    server.edit("ippools", NS, POOL, |pool| {
-        pool["metadata"]["annotations"]["ipgc.dev/keep"] = "10.0.0.1, 10.0.0.5".into();
-        pool["spec"]["allocations"]["5"] = json!({"id": "x", "podref": ""});
-    });
-    for address in ["10.0.0.1", "10.0.0.5"] {
-        let why = forced(&server, address).await.unwrap_err();
-        assert!(
-            why.ends_with("ipgc.dev/hold or ipgc.dev/keep of its pool exempts it"),
-            "{why}"
-        );
-    }
-}
-
 /// That its pod needs a row no more nobody can say, as long as the pod is there.
 #[tokio::test(start_paused = true)]
 async fn a_row_that_its_pod_does_not_use_goes_at_once() {
@@ -279,26 +267,6 @@ async fn a_row_that_its_pod_does_not_use_stays_where_another_pod_reports_the_add
     assert!(why.ends_with(says), "{why}");
     assert_kept(&free(&server, &it).await, says);
     assert_eq!((rows(&server, POOL).len(), writes(&server)), (2, 0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_reservation_that_a_person_exempted_stays() {
-    let (server, _beat) = room(&[]);
-    reserve(&server, "10.0.0.9", "alone");
-    let it = pick(&server, "10.0.0.9").await;
-    server.edit("ippools", NS, POOL, |pool| {
-        pool["metadata"]["annotations"]["ipgc.dev/keep"] = "9".into();
-    });
-    let why = forced(&server, "10.0.0.9").await.unwrap_err();
-    assert!(
-        why.ends_with("ipgc.dev/hold or ipgc.dev/keep of its pool exempts it"),
-        "{why}"
-    );
-    assert_kept(
-        &free(&server, &it).await,
-        "ipgc.dev/hold or ipgc.dev/keep of its pool exempts it",
-    );
-    assert_eq!((reservations(&server).len(), writes(&server)), (1, 0));
 }
 
 #[tokio::test]
@@ -384,9 +352,13 @@ async fn a_reservation_alone_goes_whatever_another_network_holds() {
     assert_eq!(free(&server, &found).await.unwrap(), 1);
 }
 
+/// If its row was freed, that is gone by then, and the reservation of the next pod is not: the person hears of it.
+#[rstest]
+#[case::alone(false)]
+#[case::of_a_row_that_was_freed(true)]
 #[tokio::test(start_paused = true)]
-async fn a_reservation_whose_pod_comes_back_in_time_is_given_back() {
-    let (server, _beat) = room(&[]);
+async fn a_reservation_whose_pod_comes_back_in_time_is_given_back(#[case] has_row: bool) {
+    let (server, _beat) = room(if has_row { &[(9, "web-0")] } else { &[] });
     reserve(&server, "10.0.0.9", "web-0");
     let it = pick(&server, "10.0.0.9").await;
     let claim = server.on(Match::patch(ORIP)).once();
@@ -394,35 +366,8 @@ async fn a_reservation_whose_pod_comes_back_in_time_is_given_back() {
         server.put(reporting("web-0", 9).running());
     });
     assert_kept(&free(&server, &it).await, "its pod or a row may need it");
-    let kept = server.get(ORIP, NS, "10.0.0.9").unwrap();
-    assert_eq!(kept["spec"]["podref"], "default/web-0");
-}
-
-/// The row is gone by then, and the reservation of the next pod is not: the person hears of it.
-#[tokio::test(start_paused = true)]
-async fn so_is_that_of_a_row_that_was_freed() {
-    let (server, _beat) = room(&[(1, "web-0")]);
-    let it = pick(&server, "10.0.0.1").await;
-    let claim = server.on(Match::patch(ORIP)).once();
-    claim.before(|server| async move {
-        server.put(reporting("web-0", 9).running());
-    });
-    assert_kept(&free(&server, &it).await, "its pod or a row may need it");
+    assert_eq!(common::podref(&server, "10.0.0.9"), "default/web-0");
     assert!(rows(&server, POOL).is_empty());
-    assert_eq!(reservations(&server).len(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_reservation_that_somebody_else_removed_is_gone() {
-    let (server, _beat) = room(&[]);
-    reserve(&server, "10.0.0.9", "alone");
-    let it = pick(&server, "10.0.0.9").await;
-    server.delete(ORIP, NS, "10.0.0.9").unwrap();
-    assert_gone(&free(&server, &it).await);
-    // And one of that name that was made since is another.
-    reserve(&server, "10.0.0.9", "alone");
-    assert_gone(&free(&server, &it).await);
-    assert_eq!(reservations(&server).len(), 1);
 }
 
 /// The row of the reservation may be in the pool that cannot be read.

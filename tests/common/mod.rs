@@ -405,6 +405,13 @@ pub fn says(text: &str, parts: &[&str]) {
 /// The pods of [`three`].
 pub const PODS: [&str; 3] = ["web-1", "web-2", "web-3"];
 
+/// A collector that follows running pods with these rows and a reservation each, an hour after its start.
+pub async fn followed(rows: &[(u64, &str)], config: Config) -> Bench {
+    let bench = Bench::long_since(running(rows), config).await;
+    seconds(1).await;
+    bench
+}
+
 /// Three running pods with a row and a reservation each. Sweeps come when they are asked for only.
 pub async fn three() -> Bench {
     three_with(seldom()).await
@@ -414,7 +421,7 @@ pub async fn three() -> Bench {
 pub async fn three_with(config: Config) -> Bench {
     let bench = Bench::long_since(server(), config).await;
     put_crowd(&bench, 3);
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    seconds(1).await;
     bench
 }
 

@@ -144,6 +144,14 @@ pub fn put_claimed(server: &Server, name: &str, pod: &str) {
     server.put(claimed);
 }
 
+/// A person annotates a pool.
+pub fn annotate_pool(server: &Server, pool: &str, key: &str, value: &str) {
+    let found = server.edit("ippools", NS, pool, |pool| {
+        pool["metadata"]["annotations"][key] = value.into();
+    });
+    assert!(found, "no pool {pool}");
+}
+
 /// Puts a reservation of a pod, on `net1`.
 pub fn reserve(server: &Server, name: &str, pod: &str) {
     server.put(fixtures::reservation(NS, name, &podref_of(pod), "net1"));
