@@ -8,8 +8,7 @@ const ADD: u64 = 120;
 
 /// A running pod `web-1` with a row and a reservation, followed by a collector.
 async fn one() -> Bench {
-    let server = running(&[(1, "web-1")]);
-    following(server).await
+    followed(&[(1, "web-1")], seldom()).await
 }
 
 async fn following(server: Server) -> Bench {

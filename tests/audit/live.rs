@@ -1,5 +1,6 @@
 //! On a cluster: pages, the order of reads, rights that are missing, and what runs beside us.
 
+use ipgc::core::podref::PodRef;
 use rstest::rstest;
 use testkit::{Match, Resource, Verb};
 
@@ -259,6 +260,6 @@ async fn pods_are_chosen_by_their_labels() {
     };
     let snapshot = read(&server.client(), &scan).await.unwrap();
     let selected = snapshot.selected.unwrap();
-    let selected: Vec<_> = selected.iter().map(|podref| podref.as_str()).collect();
+    let selected: Vec<_> = selected.iter().map(PodRef::as_str).collect();
     assert_eq!(selected, ["default/web-1"]);
 }
