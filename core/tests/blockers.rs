@@ -142,28 +142,6 @@ fn the_longest_stretch_counts() {
     assert_eq!(nodes.blockers(None, secs(191), at(500)), by(&["a"]));
 }
 
-#[test]
-fn a_node_does_not_block_as_long_as_it_is_fenced() {
-    let mut nodes = suspected(&["a", "b"], 100);
-    nodes.apply("b", not_ready(), at(105));
-    nodes.apply("a", fenced(), at(110));
-    assert_eq!(blockers(&nodes, 110), by(&["b"]));
-    nodes.apply("b", fenced(), at(130));
-    nodes.gap(at(140));
-    nodes.suspect(["a", "b"], at(140));
-    assert_eq!(blockers(&nodes, 140), None);
-    assert_eq!(nodes.suspects(None, secs(W), at(140)), None);
-    // The watch may be dead, and the fence over.
-    assert_eq!(unconfirmed(&nodes, 140), ["a", "b"]);
-    // A read that was asked for after the gap shows the fence.
-    nodes.confirm_fence("a", at(140));
-    nodes.confirm_fence("b", at(141));
-    for name in ["a", "b"] {
-        nodes.apply(name, not_ready(), at(150));
-    }
-    assert_eq!(blockers(&nodes, 150), by(&["a"]));
-}
-
 /// Node a, a suspect since 0, was at work from then until 400.
 fn worked() -> Nodes {
     let mut nodes = suspected(&["a"], 0);
@@ -208,19 +186,6 @@ fn an_absence_is_read_also_where_the_node_was_at_work_for_w() {
     assert_eq!(unconfirmed(&nodes, 400 + W), ["a"]);
     nodes.note_read("a", None, at(400 + W));
     assert!(unconfirmed(&nodes, 9_000).is_empty());
-}
-
-#[test]
-fn an_absence_of_w_ends_a_block_even_if_the_node_returns() {
-    let mut nodes = suspected(&["a"], 0);
-    nodes.remove("a", at(100));
-    assert_eq!(blockers(&nodes, 99 + W), until(100 + W));
-    nodes.apply("a", not_ready(), at(100 + W));
-    assert_eq!(blockers(&nodes, 100 + W), None);
-    let mut nodes = suspected(&["a"], 0);
-    nodes.remove("a", at(100));
-    nodes.apply("a", not_ready(), at(99 + W));
-    assert_eq!(blockers(&nodes, 5_000), by(&["a"]));
 }
 
 #[test]

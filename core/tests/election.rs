@@ -65,30 +65,6 @@ fn a_write_whose_answer_was_lost_is_written_again_before_it_is_relied_on() {
 }
 
 #[test]
-fn after_ten_seconds_of_lost_answers_the_lease_is_left_to_the_others_for_long() {
-    for has_led in [true, false] {
-        let mut candidate = candidate();
-        if has_led {
-            candidate.wrote("0", at(0));
-        }
-        for second in 0..10 {
-            let version = second.to_string();
-            let step = candidate.note_read(Some(held_by("a", &version)), at(second));
-            assert_eq!(step, Step::Renew, "{second}");
-        }
-        for second in 11..41 {
-            let step = candidate.note_read(Some(held_by("a", "9")), at(second));
-            assert_eq!(step, Step::Wait, "{second}");
-            assert_eq!(candidate.held_until(), None);
-        }
-        let step = candidate.note_read(Some(held_by("a", "9")), at(41));
-        assert_eq!(step, Step::Take);
-        let step = candidate.note_read(Some(held_by("a", "10")), at(42));
-        assert_eq!(step, Step::Wait, "that answer was lost as well");
-    }
-}
-
-#[test]
 fn a_time_without_any_answer_is_no_lost_answer() {
     let mut candidate = candidate();
     candidate.wrote("1", at(0));

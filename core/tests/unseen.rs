@@ -151,19 +151,6 @@ fn each_grade_has_its_wait(
     assert_eq!((clearance.grade, clearance.wait), (grade, wait));
 }
 
-#[rstest]
-#[case::hold(Unfenced::Hold, waits_for(&["node-1"]))]
-#[case::after_w_at_the_earliest(Unfenced::FreeAfter(secs(1)), at_most("node-1", END + W))]
-#[case::after(Unfenced::FreeAfter(secs(7_200)), at_most("node-1", END + 7_200))]
-fn an_unfenced_end_waits_as_the_flag_says(#[case] unfenced: Unfenced, #[case] wait: Wait) {
-    let policy = Policy::default().but(|it| it.unfenced = unfenced);
-    let known = Known::of(&[reported(false)])
-        .seen(0)
-        .on(node(not_ready(), false));
-    let clearance = weigh(&known, &policy, 1_000);
-    assert_eq!((clearance.grade, clearance.wait), (Grade::Unfenced, wait));
-}
-
 #[test]
 fn one_unfenced_incarnation_holds_the_rows_of_all() {
     let elsewhere =
