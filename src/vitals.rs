@@ -63,7 +63,7 @@ mod tests {
     use tokio::time::sleep;
 
     use super::*;
-    use crate::{clock::wall, config::Config};
+    use crate::config::Config;
 
     fn vitals() -> Context {
         // Nobody asks it.

@@ -37,7 +37,7 @@ fn nobody_is_absent_by_the_word_of_a_person() {
     let forced = |proof: &Proof<'_>| {
         let (known, policy) = (Known::of(&[]), Policy::default());
         proof
-            .force(&pool.rows()[0], &known.facts(), &policy, at(9_999))
+            .force(&pool.rows()[0], &known.facts(&policy, 9_999))
             .unwrap_err()
     };
     let nobody_asked = pool.begin_proof().conclude(HashMap::new());

@@ -18,7 +18,7 @@ fn a_smaller_version_of_a_resource_than_was_known_is_history_gone_back() {
     assert_eq!(list(&mut versions, "pods", "999"), Heard::Back(1000, 999));
     // Once: from then on the present counts.
     assert_eq!(list(&mut versions, "pods", "999"), Heard::Forward);
-    assert_eq!(versions.epoch(), 1);
+    assert_eq!(versions.epoch, 1);
 }
 
 #[test]
@@ -72,5 +72,5 @@ fn a_list_that_was_asked_for_before_history_went_back_is_outdated() {
     assert_eq!(versions.hear(&pods, "1001"), Heard::Outdated);
     assert_eq!(versions.hear(&leases, "1001"), Heard::Outdated);
     assert_eq!(list(&mut versions, "pods", "11"), Heard::Forward);
-    assert_eq!(versions.epoch(), 1);
+    assert_eq!(versions.epoch, 1);
 }

@@ -86,7 +86,7 @@ fn the_sandbox_of_a_row_is_known_whatever_its_network_is(
     // A report that may be about another network's row does not make this row the pod's own (museum 4.15).
     let sandboxes = evidence.pods.live(POD).unwrap().sandboxes;
     assert_eq!((is_needed, sandboxes.had(tag(2), at(99))), (is_its, is_its));
-    let end = evidence.delete_pod(stopped(running), policy, at(1_000));
+    let end = evidence.delete_pod(stopped(running), at(1_000));
     let end = end.unwrap();
     assert!(end.settled);
     let known = Known {
@@ -244,8 +244,8 @@ fn the_machine_was_booted_before_the_end(#[case] seen: &[u64], #[case] is_settle
         evidence.apply_pod(next, at(60));
     }
     let last = stopped(running(2));
-    evidence.apply_pod(last.clone(), policy, at(70));
-    let end = evidence.delete_pod(last, policy, at(71)).unwrap();
+    evidence.apply_pod(last.clone(), at(70));
+    let end = evidence.delete_pod(last, at(71)).unwrap();
     assert_eq!(end.settled, is_settled);
     assert_eq!(end.terminal_since, Some(at(70)));
 }

@@ -23,14 +23,14 @@ fn deleting() -> PodState {
 /// A pod that runs since 0, and is being deleted since 100.
 fn being_deleted() -> Evidence {
     let mut evidence = evidence();
-    evidence.apply_pod(running(), &Policy::default(), at(0));
-    evidence.apply_pod(deleting(), &Policy::default(), at(100));
+    evidence.apply_pod(running(), at(0));
+    evidence.apply_pod(deleting(), at(100));
     evidence
 }
 
 /// Whether its sandbox may outlast W, if it goes in this state.
 fn may_outlast(evidence: &mut Evidence, last: PodState, second: u64) -> bool {
-    let ended = evidence.delete_pod(last, &Policy::default(), at(second));
+    let ended = evidence.delete_pod(last, at(second));
     ended.unwrap().may_outlast()
 }
 
@@ -51,7 +51,7 @@ fn and_if_a_list_shows_its_successor() {
 fn a_foreign_phase_does_not_make_a_stuck_pod_end(#[case] phase: Phase) {
     let mut evidence = being_deleted();
     let last = deleting().but(|it| it.phase = phase);
-    evidence.apply_pod(last.clone(), &Policy::default(), at(999));
+    evidence.apply_pod(last.clone(), at(999));
     assert!(may_outlast(&mut evidence, last, 1_000));
 }
 
@@ -119,7 +119,7 @@ fn a_container_with_a_policy_of_its_own_is_started_anew(
 fn a_container_that_ended_during_the_deletion_is_not_started(#[case] restarts: bool) {
     let mut evidence = evidence();
     let before = running().but(|it| it.restarts = restarts);
-    evidence.apply_pod(before, &Policy::default(), at(0));
+    evidence.apply_pod(before, at(0));
     let last = deleting().but(|it| it.containers = containers(&[("main", ENDED)]));
     assert_eq!(may_outlast(&mut evidence, last, 10), restarts);
 }
@@ -148,14 +148,14 @@ fn who_writes_a_terminal_phase_while_a_container_runs_is_not_the_kubelet() {
     evidence.apply_pod(old(running()), at(0));
     evidence.apply_pod(old(deleting()), at(100));
     let last = old(deleting()).but(|it| it.phase = Phase::Failed);
-    evidence.apply_pod(last.clone(), &policy, at(999));
+    evidence.apply_pod(last.clone(), at(999));
     assert!(may_outlast(&mut evidence, last, 1_000));
 }
 
 /// A kubelet stopped it after all, though later than W, and said so.
 #[test]
 fn a_pod_that_its_kubelet_ended_late_is_not_held_for_ever() {
-    let (mut evidence, policy) = (being_deleted(), Policy::default());
+    let mut evidence = being_deleted();
     evidence.nodes.apply("node-1", not_ready(), at(900));
     let last = stopped(deleting());
     // What was before is in doubt, so that it is no good end.
@@ -172,7 +172,7 @@ fn a_pod_that_a_list_shows_after_its_node_failed_is_not_taken_for_stuck() {
     let mut evidence = evidence();
     evidence.nodes.apply("node-1", not_ready(), at(900));
     evidence.pods.begin_list(at(950));
-    evidence.apply_pod(deleting(), &policy, at(960));
-    evidence.end_pod_list(&policy, at(960));
+    evidence.apply_pod(deleting(), at(960));
+    evidence.end_pod_list(at(960));
     assert!(!may_outlast(&mut evidence, deleting(), 2_000));
 }
