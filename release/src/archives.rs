@@ -3,6 +3,7 @@
 
 use std::{
     fs,
+    io::Write,
     path::{Path, PathBuf},
     process::Command,
     time::{Duration, SystemTime},
@@ -15,15 +16,9 @@ use crate::{HOME, Out, VERSION};
 
 /// Writes the image as one file, which containerd imports and `skopeo copy oci-archive:` takes.
 pub fn image(out: &Out) -> Result<()> {
-    let root = out.folder.join("image");
     let mut files = Vec::new();
-    for path in below(&root)? {
-        let name = path
-            .strip_prefix(&root)
-            .unwrap_or(&path)
-            .display()
-            .to_string();
-        files.push((name, read(&path)?));
+    for (name, path) in below(&out.folder.join("image"))? {
+        files.push((name, fs::read(path)?));
     }
     let files: Vec<_> = files
         .iter()
@@ -34,18 +29,20 @@ pub fn image(out: &Out) -> Result<()> {
     Ok(())
 }
 
-/// All files of a folder, by their paths.
-fn below(folder: &Path) -> Result<Vec<PathBuf>> {
+/// All files of a folder: their names below it, and their paths.
+fn below(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
+        let name = path.strip_prefix(folder).unwrap_or(&path).display();
         if path.is_dir() {
-            files.extend(below(&path)?);
+            let inside = below(&path)?.into_iter();
+            files.extend(inside.map(|(inner, path)| (format!("{name}/{inner}"), path)));
         } else {
-            files.push(path);
+            files.push((name.to_string(), path));
         }
     }
-    files.sort();
+    files.sort_by(|(_, a), (_, b)| a.cmp(b));
     Ok(files)
 }
 
@@ -59,12 +56,11 @@ pub fn chart(out: &Out) -> Result<()> {
     let (from, to) = (workspace().join("charts/ipgc"), out.folder.join("chart"));
     let time =
         SystemTime::UNIX_EPOCH + Duration::from_secs(out.epoch.try_into().unwrap_or_default());
-    for path in below(&from)? {
-        let copy = to.join(path.strip_prefix(&from).unwrap_or(&path));
-        let folder = copy.parent().unwrap_or(&to);
-        fs::create_dir_all(folder)?;
-        let file = fs::write(&copy, read(&path)?)
-            .and_then(|()| fs::File::options().write(true).open(&copy))?;
+    for (name, path) in below(&from)? {
+        let copy = to.join(name);
+        fs::create_dir_all(copy.parent().unwrap_or(&to))?;
+        fs::write(&copy, fs::read(path)?)?;
+        let file = fs::File::options().write(true).open(&copy)?;
         file.set_modified(time)?;
     }
     let mut helm = Command::new(Tool::Helm.path_blocking()?);
@@ -76,13 +72,9 @@ pub fn chart(out: &Out) -> Result<()> {
     Ok(fs::remove_dir_all(&to)?)
 }
 
-fn read(path: &Path) -> Result<Vec<u8>> {
-    Ok(fs::read(path)?)
-}
-
 /// Writes the archive of the kubectl plugin for a platform.
 pub fn plugin(out: &Out, platform: &str, program: &Path) -> Result<()> {
-    let (program, licence) = (read(program)?, read(&workspace().join("LICENSE"))?);
+    let (program, licence) = (fs::read(program)?, fs::read(workspace().join("LICENSE"))?);
     let files = [
         ("kubectl-ipgc", 0o755, &*program),
         ("LICENSE", 0o644, &*licence),
@@ -108,7 +100,7 @@ pub fn sbom(out: &Out, platform: &str, program: &Path) -> Result<()> {
             .arg(format!("--output=spdx-json={}", to.display())),
     )?;
     // The time of the run and a random name, which syft writes.
-    let mut list: Value = serde_json::from_slice(&read(&to)?)?;
+    let mut list: Value = serde_json::from_slice(&fs::read(&to)?)?;
     let created = jiff::Timestamp::from_second(out.epoch)?;
     list["creationInfo"]["created"] = json!(created.to_string());
     list["documentNamespace"] = json!(format!(
@@ -126,7 +118,7 @@ pub fn sbom_name(platform: &str) -> String {
 
 /// Writes the manifest by which krew installs the plugin.
 pub fn krew(out: &Out) -> Result<()> {
-    let platforms = ["amd64", "arm64"].map(|platform| {
+    let platforms = ["amd64", "arm64"].iter().map(|platform| {
         let name = plugin_name(platform);
         let hash = hash(&out.folder.join(&name))?;
         Ok::<Value, Error>(json!({
@@ -136,7 +128,7 @@ pub fn krew(out: &Out) -> Result<()> {
             "bin": "kubectl-ipgc",
         }))
     });
-    let platforms: Vec<Value> = platforms.into_iter().collect::<Result<_>>()?;
+    let platforms: Vec<Value> = platforms.collect::<Result<_>>()?;
     let manifest = json!({
         "apiVersion": "krew.googlecontainertools.github.com/v1alpha2",
         "kind": "Plugin",
@@ -158,24 +150,16 @@ pub fn krew(out: &Out) -> Result<()> {
 
 /// Writes the hashes of all files. Those below `image/` are also in the image's own file.
 pub fn sums(out: &Out) -> Result<()> {
-    let lines = below(&out.folder)?.into_iter().map(|path| {
-        let name = path
-            .strip_prefix(&out.folder)
-            .unwrap_or(&path)
-            .display()
-            .to_string();
-        Ok((name, hash(&path)?))
-    });
-    let lines: Vec<(String, String)> = lines.collect::<Result<_>>()?;
-    let lines = lines.iter().filter(|(name, _)| !name.starts_with("image/"));
-    let lines: Vec<_> = lines
-        .map(|(name, hash)| format!("{hash}  {name}"))
-        .collect();
-    let text = lines.join("\n") + "\n";
-    out.write("SHA256SUMS", text.as_bytes())?;
+    let mut sums = Vec::new();
+    for (name, path) in below(&out.folder)? {
+        if !name.starts_with("image/") {
+            writeln!(sums, "{}  {name}", hash(&path)?)?;
+        }
+    }
+    out.write("SHA256SUMS", &sums)?;
     Ok(())
 }
 
 fn hash(path: &Path) -> Result<String> {
-    Ok(oci::sha256(&read(path)?)[7..].to_owned())
+    Ok(oci::sha256(&fs::read(path)?)[7..].to_owned())
 }
