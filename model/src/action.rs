@@ -4,87 +4,50 @@ use std::fmt;
 
 use crate::world::{MachineId, Name, WEB, address, machine_name, podref};
 
-/// One step of the model.
+/// One step of the model; the text below says what it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Time passes.
     Tick,
-    /// The StatefulSet makes its pod.
     Create(MachineId),
-    /// A kubelet begins a sandbox, and ADD gives it an address unless that is slow.
     Start(u8),
-    /// ADD, slow.
     Add(u8),
-    /// Multus writes the network-status, the kubelet says Running.
     Report(u8),
-    /// The same, with an entry missing.
     ReportLess(u8),
-    /// A graceful deletion begins.
     Delete(Name),
-    /// A deletion by force.
     Force(Name),
-    /// The pod garbage collector writes Failed.
     Evict(Name),
-    /// The pod ends by itself and stays.
     Complete(Name),
-    /// The kubelet stops a sandbox, DEL included.
     Stop(u8),
-    /// The kubelet stops a sandbox, and its DEL is lost.
     StopWithoutDel(u8),
-    /// The kubelet says that all is over, and the object goes.
     Finish(u8),
-    /// A bystander takes the lowest free address.
     OtherTakes,
-    /// A bystander gives its address back.
     OtherLeaves(Name),
-    /// A kubelet stops working.
     Down(MachineId),
-    /// The node controller sees it.
     NotReady(MachineId),
-    /// The kubelet works again.
     Back(MachineId),
-    /// A person fences the node.
     Fence(MachineId),
-    /// The server does a write that nobody waits for any more.
     Late(usize),
-    /// Upstream's collector frees the row of a pod that is absent.
     Upstream(u8),
-    /// A step of a replica of ipgc.
     Ipgc(u8, Move),
 }
 
-/// A step of a replica.
+/// A step of a replica; the text below says what it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Move {
-    /// The watch brings what happened.
     Deliver,
-    /// The watch is not heard any more.
     Stall,
-    /// It goes on where it was.
     Resume,
-    /// It begins anew, with a list.
     Relist,
-    /// The process restarts.
     Restart,
-    /// Reads the pool.
     Observe,
-    /// Reads the pods of its rows.
     Prove,
-    /// Reads them, and gets an answer from the past.
     ProveFromPast,
-    /// Judges, and sends a patch if anything may go.
     Judge,
-    /// The server does the patch.
     Patch,
-    /// Reads the reservation and claims it.
     Claim,
-    /// The server does the claim.
     ClaimDone,
-    /// The answer to the claim is lost.
     ClaimLost,
-    /// Reads the pod again.
     Reprove,
-    /// Deletes the reservation, or gives it back.
     Release,
 }
 

@@ -6,24 +6,23 @@ use crate::{
     scenario::{ADD_BUDGET, Assumption, Scenario},
     world::{
         Address, MachineId, Name, OTHER, Pod, Report, Row, SILENCE, Sandbox, Stage, Tick, WEB,
-        World,
+        World, moment,
     },
 };
 
 impl World {
     /// The actions that are possible next, without ipgc's steps.
     pub fn cluster_actions(&self, scenario: &Scenario, actions: &mut Vec<Action>) {
-        let left = &self.left;
         if self.now < scenario.quiet {
             self.api_actions(actions);
             for (id, machine) in (0..).zip(&self.machines) {
-                if machine.up && left.downs > 0 {
+                if machine.up {
                     actions.push(Action::Down(id));
                 }
                 if !machine.up && !machine.tainted {
                     actions.push(Action::Back(id));
                 }
-                if !machine.up && !machine.ready && left.fences > 0 {
+                if !machine.up && !machine.ready {
                     actions.push(Action::Fence(id));
                 }
             }
@@ -42,66 +41,44 @@ impl World {
                 actions.push(Action::Add(sandbox.number));
             }
             let over = |pod: &Pod| pod.deleting || pod.stage == Stage::Evicted;
-            if self
-                .pods
-                .iter()
-                .find(|pod| pod.uid == sandbox.uid)
-                .is_none_or(over)
-            {
+            if self.incarnation(sandbox.uid).is_none_or(over) {
                 actions.push(Action::Stop(sandbox.number));
-                if left.lost > 0 && sandbox.address.is_some() {
+                if sandbox.address.is_some() {
                     actions.push(Action::StopWithoutDel(sandbox.number));
                 }
             }
         }
-        if left.others > 0 && self.place_for(scenario, self.next_other()).is_some() {
+        if self.place_for(scenario, self.next_other()).is_some() {
             actions.push(Action::OtherTakes);
         }
-        if left.departures > 0 {
-            let others = self.pods.iter().filter(|pod| pod.name >= OTHER);
-            actions.extend(others.map(|pod| Action::OtherLeaves(pod.name)));
-        }
+        let others = self.pods.iter().filter(|pod| pod.name >= OTHER);
+        actions.extend(others.map(|pod| Action::OtherLeaves(pod.name)));
         actions.extend((0..self.late.len()).map(Action::Late));
-        if left.upstream > 0 {
-            let orphaned =
-                |(_, row): &(Address, Row)| self.pod(row.name).is_none_or(|pod| pod.deleting);
-            actions.extend(
-                self.pools[0]
-                    .taken()
-                    .filter(orphaned)
-                    .map(|(of, _)| Action::Upstream(of)),
-            );
-        }
+        let orphaned =
+            |(_, row): &(Address, Row)| self.pod(row.name).is_none_or(|pod| pod.deleting);
+        let orphaned = self.pools[0].taken().filter(orphaned);
+        actions.extend(orphaned.map(|(of, _)| Action::Upstream(of)));
         if self.may_tick(scenario) {
             actions.push(Action::Tick);
         }
     }
 
     fn api_actions(&self, actions: &mut Vec<Action>) {
-        let left = &self.left;
         let Some(pod) = self.pod(WEB) else {
-            if left.creations > 0 {
-                let machines = (0..)
-                    .zip(&self.machines)
-                    .filter(|(_, machine)| machine.ready);
-                actions.extend(machines.map(|(id, _)| Action::Create(id)));
-            }
+            let ready = (0..)
+                .zip(&self.machines)
+                .filter(|(_, machine)| machine.ready);
+            actions.extend(ready.map(|(id, _)| Action::Create(id)));
             return;
         };
-        if left.deletions > 0 && !pod.deleting {
+        if !pod.deleting {
             actions.push(Action::Delete(WEB));
         }
-        if left.forced > 0 {
-            actions.push(Action::Force(WEB));
-        }
-        if left.evictions > 0 && pod.stage == Stage::Running {
+        actions.push(Action::Force(WEB));
+        if pod.stage == Stage::Running {
             actions.push(Action::Evict(WEB));
         }
-        if left.completions > 0
-            && pod.stage == Stage::Running
-            && !pod.deleting
-            && self.is_up(pod.machine)
-        {
+        if pod.stage == Stage::Running && !pod.deleting && self.is_up(pod.machine) {
             actions.push(Action::Complete(WEB));
         }
     }
@@ -153,7 +130,7 @@ impl World {
             && self.replicas.iter().any(|replica| {
                 !replica.fresh
                     || !replica.pending.is_empty()
-                    || (replica.is_busy() && !replica.is_waiting(now))
+                    || (replica.is_busy() && !replica.is_waiting(scenario, now))
                     || replica.may_begin(self)
             });
         // A kubelet at work ends the pods that it has begun to end before the last waits begin.
@@ -185,11 +162,9 @@ impl World {
 
     /// Does what the cluster does; ipgc's steps are none of it.
     pub fn happen(&mut self, scenario: &Scenario, action: Action) {
-        let left = &mut self.left;
         match action {
             Action::Tick => self.tick(),
             Action::Create(machine) => {
-                left.creations -= 1;
                 self.create(WEB, machine);
             }
             Action::Start(uid) => self.start(scenario, uid),
@@ -197,35 +172,18 @@ impl World {
             Action::Report(uid) | Action::ReportLess(uid) => {
                 self.report(uid, action == Action::Report(uid));
             }
-            Action::Delete(name) => {
-                left.deletions -= 1;
-                self.change(name, |pod| pod.deleting = true);
-            }
-            Action::Force(name) => {
-                left.forced -= 1;
-                self.remove_object(name);
-            }
-            Action::Evict(name) => {
-                left.evictions -= 1;
-                self.change(name, |pod| pod.stage = Stage::Evicted);
-            }
+            Action::Delete(name) => self.change(name, |pod| pod.deleting = true),
+            Action::Force(name) => self.remove_object(name),
+            Action::Evict(name) => self.change(name, |pod| pod.stage = Stage::Evicted),
             Action::Complete(name) => {
-                left.completions -= 1;
                 let uid = self.pod(name).map(|pod| pod.uid);
                 self.sandboxes.retain(|sandbox| Some(sandbox.uid) != uid);
                 self.change(name, |pod| pod.stage = Stage::Ended);
             }
             Action::Stop(number) => self.stop(scenario, number, true),
-            Action::StopWithoutDel(number) => {
-                left.lost -= 1;
-                self.stop(scenario, number, false);
-            }
+            Action::StopWithoutDel(number) => self.stop(scenario, number, false),
             Action::Finish(uid) => {
-                let name = self
-                    .pods
-                    .iter()
-                    .find(|pod| pod.uid == uid)
-                    .map_or(WEB, |pod| pod.name);
+                let name = self.incarnation(uid).map_or(WEB, |pod| pod.name);
                 self.change(name, |pod| {
                     pod.stage = if pod.stage == Stage::Pending {
                         Stage::CutOff
@@ -235,27 +193,15 @@ impl World {
                 });
                 self.remove_object(name);
             }
-            Action::OtherTakes => {
-                left.others -= 1;
-                self.other_takes(scenario);
-            }
+            Action::OtherTakes => self.other_takes(scenario),
             Action::OtherLeaves(name) => {
-                left.departures -= 1;
                 self.remove_object(name);
-                let numbers: Vec<_> = self
-                    .sandboxes
-                    .iter()
-                    .filter(|s| s.name == name)
-                    .map(|s| s.number)
-                    .collect();
-                for number in numbers {
-                    self.stop(scenario, number, true);
+                let its = self.sandboxes.clone().into_iter();
+                for sandbox in its.filter(|sandbox| sandbox.name == name) {
+                    self.stop(scenario, sandbox.number, true);
                 }
             }
-            Action::Down(machine) => {
-                left.downs -= 1;
-                self.machines[usize::from(machine)].up = false;
-            }
+            Action::Down(machine) => self.machines[usize::from(machine)].up = false,
             Action::NotReady(machine) => {
                 self.change_machine(machine, |machine| machine.ready = false);
             }
@@ -264,7 +210,6 @@ impl World {
                 machine.ready = true;
             }),
             Action::Fence(machine) => {
-                left.fences -= 1;
                 if scenario.dropped != Some(Assumption::FencedIsEmpty) {
                     self.sandboxes.retain(|sandbox| sandbox.machine != machine);
                 }
@@ -275,7 +220,6 @@ impl World {
                 self.write(scenario, &write);
             }
             Action::Upstream(of) => {
-                left.upstream -= 1;
                 self.pools[0].set(of, None);
                 if self.answering(of).next().is_some() {
                     self.spoiled.push(of);
@@ -306,7 +250,7 @@ impl World {
             }
         }
         for replica in &mut self.replicas {
-            replica.hear(&self.machines, now);
+            replica.hear(&self.machines, moment(now));
             if replica.fresh {
                 replica.heard_until = now;
             }
@@ -381,7 +325,7 @@ impl World {
         let machine = &mut self.machines[usize::from(id)];
         change(machine);
         for replica in &mut self.replicas {
-            replica.see_machine(id, machine, now);
+            replica.see_machine(id, *machine, now);
         }
     }
 }

@@ -30,7 +30,7 @@ impl World {
     }
 
     pub(crate) fn start(&mut self, scenario: &Scenario, uid: u8) {
-        let Some(pod) = self.pods.iter().find(|pod| pod.uid == uid).copied() else {
+        let Some(pod) = self.incarnation(uid).copied() else {
             return;
         };
         let number = self.next_sandbox;

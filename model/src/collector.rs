@@ -34,8 +34,9 @@ impl Replica {
     }
 
     /// Whether all that it has under way is a claim, which waits for ADDs that are at work.
-    pub fn is_waiting(&self, now: Tick) -> bool {
-        let is_aged = |at| now >= at + ADD_BUDGET || self.mutations.has(Mutation::ClaimNotAged);
+    pub fn is_waiting(&self, scenario: &Scenario, now: Tick) -> bool {
+        let not_aged = scenario.mutations.has(Mutation::ClaimNotAged);
+        let is_aged = |at| now >= at + ADD_BUDGET || not_aged;
         matches!(&self.turn, Turn::Claimed(it, _, at) if it.podref == CLAIMED_PODREF && !is_aged(*at))
     }
 
@@ -54,14 +55,14 @@ impl World {
             if replica.fresh && !replica.pending.is_empty() {
                 may(Move::Deliver);
             }
-            if replica.fresh && self.left.stalls > 0 && self.now < scenario.quiet {
+            if replica.fresh && self.now < scenario.quiet {
                 may(Move::Stall);
             }
             if !replica.fresh {
                 may(Move::Resume);
                 may(Move::Relist);
             }
-            if self.left.restarts > 0 && self.now < scenario.quiet {
+            if self.now < scenario.quiet {
                 may(Move::Restart);
             }
             let proof_first = scenario.mutations.has(Mutation::ProofFirst);
@@ -88,11 +89,9 @@ impl World {
                 Turn::Gone(..) => may(Move::Claim),
                 Turn::Claiming(..) => {
                     may(Move::ClaimDone);
-                    if self.left.timeouts > 0 {
-                        may(Move::ClaimLost);
-                    }
+                    may(Move::ClaimLost);
                 }
-                Turn::Claimed(..) if replica.is_waiting(self.now) => {}
+                Turn::Claimed(..) if replica.is_waiting(scenario, self.now) => {}
                 Turn::Claimed(..) => may(Move::Reprove),
                 Turn::Reproved(..) => may(Move::Release),
             }
@@ -136,7 +135,6 @@ impl World {
             Move::ClaimDone => self.claim_done(turn),
             Move::ClaimLost => match turn {
                 Turn::Claiming(of, name, patch) => {
-                    self.left.timeouts -= 1;
                     self.late.push(Write::Reservation(of, patch));
                     Turn::Gone(of, name)
                 }
@@ -178,7 +176,6 @@ impl World {
             .collect();
         match step {
             Move::Stall => {
-                self.left.stalls -= 1;
                 replica.fresh = false;
                 // It was heard until now: nothing that happened before is missing.
                 replica.heard_until = self.now;
@@ -189,7 +186,6 @@ impl World {
             }
             Move::Relist => replica.list(&mine, &self.machines, self.now, scenario.mutations),
             Move::Restart => {
-                self.left.restarts -= 1;
                 match turn {
                     Turn::Sent { patch, .. } => self.late.push(Write::Pool(patch.clone())),
                     Turn::Claiming(of, _, patch) => {

@@ -72,6 +72,7 @@ impl Model for Checked {
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {
         world.cluster_actions(&self.scenario, actions);
         world.replica_actions(&self.scenario, actions);
+        actions.retain(|action| world.left.allows(*action));
         let last = world.now == self.scenario.horizon;
         // The steps that end what is under way come first; after them nothing else matters.
         if last
@@ -86,6 +87,7 @@ impl Model for Checked {
 
     fn next_state(&self, world: &World, action: Action) -> Option<World> {
         let mut next = world.clone();
+        next.left.spend(action);
         match action {
             Action::Ipgc(replica, step) => next.replica_step(&self.scenario, replica, step),
             action => next.happen(&self.scenario, action),

@@ -10,6 +10,7 @@ use ipgc_core::{
     pods::PodIndex,
     pool::{Glance, PoolKey},
     sighting::Sightings,
+    time::Moment,
 };
 
 use crate::{
@@ -27,7 +28,6 @@ pub const ANY_SCOPE: Scope<'static> = Scope {
     definitions: &Definitions::new(),
 };
 
-/// A replica.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Replica {
     /// The live pods, and the ends of pods that are gone, by the watch.
@@ -44,14 +44,11 @@ pub struct Replica {
     pub heard_until: Tick,
     /// When rows were first observed with their present content.
     pub sightings: Sightings,
-    /// Nodes.
     pub nodes: Nodes,
     /// The present step of its turn.
     pub turn: Turn,
     /// When its last turn began.
     pub turned_at: Option<Tick>,
-    /// The guard that is switched off, in a test that shows what it is needed for.
-    pub mutations: Mutations,
 }
 
 /// An event of the watch.
@@ -76,7 +73,6 @@ pub enum Turn {
     Proved(Observation, Vec<Seen>),
     /// The patch is on its way.
     Sent {
-        /// The patch.
         patch: String,
         /// The rows that it removes.
         rows: Vec<(Address, Name)>,
@@ -94,18 +90,14 @@ pub enum Turn {
 /// The pool as it was read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Observation {
-    /// The pool.
     pub pool: Pool,
-    /// When.
     pub at: Tick,
 }
 
 /// A pod as a quorum read shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Seen {
-    /// Whose.
     pub name: Name,
-    /// It, or its absence.
     pub pod: Option<Pod>,
 }
 
@@ -115,7 +107,6 @@ impl Replica {
         let mut replica = Self {
             fresh: true,
             heard_until: now,
-            mutations,
             ..Self::default()
         };
         replica.list(pods, machines, now, mutations);
@@ -165,10 +156,8 @@ impl Replica {
         }
         for (id, machine) in (0..).zip(machines) {
             self.nodes.apply(machine_name(id), machine.state(), now);
-            let lease = machine.lease();
-            self.nodes
-                .note_lease(machine_name(id), Some(&lease), now, now);
         }
+        self.hear(machines, now);
         self.nodes.retain(|_| true, now);
         if !mutations.has(Mutation::NobodyBlocks) {
             let names = (0..).zip(machines).map(|(id, _)| machine_name(id));
@@ -213,15 +202,14 @@ impl Replica {
         self.pods.usage(&Definitions::new(), |_, _| false);
     }
 
-    /// Takes in the state of a node, and its Lease.
-    pub fn see_machine(&mut self, id: u8, machine: &Machine, now: Tick) {
+    /// Takes in the state of a node.
+    pub fn see_machine(&mut self, id: u8, machine: Machine, now: Tick) {
         self.nodes
             .apply(machine_name(id), machine.state(), moment(now));
     }
 
     /// Reads the Leases.
-    pub fn hear(&mut self, machines: &[Machine], now: Tick) {
-        let now = moment(now);
+    pub fn hear(&mut self, machines: &[Machine], now: Moment) {
         for (id, machine) in (0..).zip(machines) {
             let lease = machine.lease();
             self.nodes
@@ -232,7 +220,7 @@ impl Replica {
 
 impl Machine {
     /// The Node as the shipped code has it.
-    pub fn state(&self) -> NodeState {
+    pub fn state(self) -> NodeState {
         NodeState {
             ready_changed: None,
             uid: "node".into(),
@@ -244,7 +232,7 @@ impl Machine {
     }
 
     /// The version of its Lease.
-    pub fn lease(&self) -> String {
+    pub fn lease(self) -> String {
         self.renewed.to_string()
     }
 }

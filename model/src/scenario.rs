@@ -5,6 +5,7 @@ use std::{fmt, time::Duration};
 use ipgc_core::evidence::{Policy, Unfenced};
 
 use crate::{
+    action::{Action, Move},
     replica::Replica,
     world::{TICK, Tick, WEB, World},
 };
@@ -87,9 +88,6 @@ impl Scenario {
     /// The same scenario without a guard.
     pub fn without(mut self, mutation: Mutation) -> Self {
         self.mutations = Mutations(Some(mutation));
-        for replica in &mut self.start.replicas {
-            replica.mutations = self.mutations;
-        }
         if mutation == Mutation::NobodyBlocks {
             // It concerns the very first list.
             let world = &mut self.start;
@@ -146,6 +144,39 @@ pub struct Budget {
 }
 
 impl Budget {
+    /// How often an action may still happen; none if nothing bounds it.
+    fn of(&mut self, action: Action) -> Option<&mut u8> {
+        Some(match action {
+            Action::Create(_) => &mut self.creations,
+            Action::Delete(_) => &mut self.deletions,
+            Action::Force(_) => &mut self.forced,
+            Action::Evict(_) => &mut self.evictions,
+            Action::Complete(_) => &mut self.completions,
+            Action::OtherTakes => &mut self.others,
+            Action::OtherLeaves(_) => &mut self.departures,
+            Action::StopWithoutDel(_) => &mut self.lost,
+            Action::Down(_) => &mut self.downs,
+            Action::Fence(_) => &mut self.fences,
+            Action::Ipgc(_, Move::Restart) => &mut self.restarts,
+            Action::Ipgc(_, Move::Stall) => &mut self.stalls,
+            Action::Ipgc(_, Move::ClaimLost) => &mut self.timeouts,
+            Action::Upstream(_) => &mut self.upstream,
+            _ => return None,
+        })
+    }
+
+    /// Whether an action may happen once more.
+    pub fn allows(mut self, action: Action) -> bool {
+        self.of(action).is_none_or(|left| *left > 0)
+    }
+
+    /// An action happens.
+    pub fn spend(&mut self, action: Action) {
+        if let Some(left) = self.of(action) {
+            *left -= 1;
+        }
+    }
+
     /// The actions that may still happen, and how often.
     fn words(&self) -> Vec<String> {
         let all = [

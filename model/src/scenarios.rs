@@ -97,7 +97,6 @@ impl Scenario {
     /// It is deleted by force.
     fn forced(mut self) -> Self {
         let scenario = self.clone();
-        self.start.left.forced = 1;
         self.start.happen(&scenario, Action::Force(WEB));
         self
     }
@@ -106,7 +105,6 @@ impl Scenario {
     fn gone(mut self) -> Self {
         let scenario = self.clone();
         let world = &mut self.start;
-        world.left = budget!(deletions 1, lost 1);
         let uid = world.next_uid - 1;
         world.happen(&scenario, Action::Delete(WEB));
         world.happen(&scenario, Action::StopWithoutDel(world.next_sandbox - 1));
@@ -124,6 +122,11 @@ impl Scenario {
 
     fn left(mut self, left: Budget) -> Self {
         self.start.left = left;
+        self
+    }
+
+    fn with(mut self, change: fn(&mut Self)) -> Self {
+        change(&mut self);
         self
     }
 }
@@ -154,12 +157,11 @@ pub fn all() -> Vec<Scenario> {
 
 /// Hazard A alone: the pod lives and the watch does not show it, for however long.
 pub fn blind() -> Scenario {
-    let mut scenario = on_one_node("blind")
+    on_one_node("blind")
         .replicas(1)
         .web()
-        .left(budget!(creations 1, deletions 1, others 1, lost 1));
-    scenario.lagging = true;
-    scenario
+        .left(budget!(creations 1, deletions 1, others 1, lost 1))
+        .with(|it| it.lagging = true)
 }
 
 /// A StatefulSet's pod ends, well or by force, and comes back; another pod wants its address.
@@ -172,13 +174,11 @@ pub fn successor() -> Scenario {
 
 /// ADD is slow: it writes its row when the pod is deleted, or a successor is there.
 pub fn late_add() -> Scenario {
-    let mut scenario = on_one_node("late-add")
+    on_one_node("late-add")
         .replicas(1)
-        .left(budget!(creations 2, deletions 1, forced 1, others 1));
-    scenario.slow_add = true;
-    scenario.quiet = 1;
-    scenario.horizon = 7;
-    scenario
+        .left(budget!(creations 2, deletions 1, forced 1, others 1))
+        .with(|it| it.slow_add = true)
+        .until(1, 7)
 }
 
 /// Ends that look good and are none, and pods that stay.
@@ -239,11 +239,10 @@ pub fn born() -> Scenario {
 
 /// When ipgc starts, a row is there of a pod that nobody knows, and its node is silent.
 pub fn forgotten() -> Scenario {
-    let mut scenario = scenario("forgotten", cluster(2, vec![Pool::of(1)]))
+    scenario("forgotten", cluster(2, vec![Pool::of(1)]))
         .web()
-        .forced();
-    scenario.start.machines[0].up = false;
-    scenario
+        .forced()
+        .with(|it| it.start.machines[0].up = false)
         .replicas(1)
         .left(budget!(others 1, fences 1))
         .until(5, 12)
@@ -260,41 +259,37 @@ pub fn nodes() -> Scenario {
 
 /// The successor runs on another node than its predecessor, whose node is silent.
 pub fn moved() -> Scenario {
-    let mut scenario = scenario("moved", cluster(2, vec![Pool::of(1)]))
+    scenario("moved", cluster(2, vec![Pool::of(1)]))
         .replicas(1)
-        .web();
-    scenario.start.machines[0].up = false;
-    scenario
+        .web()
+        .with(|it| it.start.machines[0].up = false)
         .left(budget!(creations 1, deletions 1, forced 1, others 1, lost 1))
         .until(1, 7)
 }
 
 /// A status without the entry of the interface.
 pub fn status() -> Scenario {
-    let mut scenario = on_one_node("status")
+    on_one_node("status")
         .replicas(1)
-        .left(budget!(creations 1, deletions 1, others 1, lost 1));
-    scenario.incomplete = true;
-    scenario
+        .left(budget!(creations 1, deletions 1, others 1, lost 1))
+        .with(|it| it.incomplete = true)
 }
 
 /// Others take and give back addresses of the same pool all the time.
 pub fn neighbours() -> Scenario {
-    let mut scenario = scenario("neighbours", cluster(1, vec![Pool::of(3)]))
+    scenario("neighbours", cluster(1, vec![Pool::of(3)]))
         .replicas(1)
         .web()
         .gone()
         .left(budget!(others 2, departures 2))
-        .until(0, 3);
-    scenario.versioned = true;
-    scenario
+        .until(0, 3)
+        .with(|it| it.versioned = true)
 }
 
 /// A reservation is released while a successor comes; another pool has the same addresses.
 pub fn reservations() -> Scenario {
-    let mut scenario = scenario("reservations", cluster(1, vec![Pool::of(1), Pool::of(1)]));
-    scenario.reserves = true;
-    scenario
+    scenario("reservations", cluster(1, vec![Pool::of(1), Pool::of(1)]))
+        .with(|it| it.reserves = true)
         .replicas(1)
         .web()
         .gone()
@@ -304,13 +299,9 @@ pub fn reservations() -> Scenario {
 
 /// An ADD that is interrupted between its look at the reservation and its write of the row.
 pub fn interrupted_add() -> Scenario {
-    let mut scenario = scenario(
-        "interrupted-add",
-        cluster(1, vec![Pool::of(1), Pool::of(1)]),
-    );
-    scenario.reserves = true;
-    scenario.split_add = true;
-    scenario
+    let two_pools = cluster(1, vec![Pool::of(1), Pool::of(1)]);
+    scenario("interrupted-add", two_pools)
+        .with(|it| (it.reserves, it.split_add) = (true, true))
         .replicas(1)
         .web()
         .gone()

@@ -47,19 +47,16 @@ pub fn moment(tick: Tick) -> Moment {
 /// The whole cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct World {
-    /// The present.
     pub now: Tick,
     /// Pod objects that exist.
     pub pods: Vec<Pod>,
     /// Sandboxes that answer.
     pub sandboxes: Vec<Sandbox>,
-    /// IP pools.
     pub pools: Vec<Pool>,
     /// Reservations that exist.
     pub reservations: Vec<Reserved>,
     /// Nodes.
     pub machines: Vec<Machine>,
-    /// Replicas of ipgc.
     pub replicas: Vec<Replica>,
     /// Writes that nobody waits for any more, and that the server may still do.
     pub late: Vec<Write>,
@@ -84,7 +81,6 @@ pub struct World {
 pub struct Pod {
     /// Which incarnation.
     pub uid: u8,
-    /// Its name.
     pub name: Name,
     /// Where it was scheduled.
     pub machine: MachineId,
@@ -154,7 +150,6 @@ pub struct Pool {
     pub version: u8,
 }
 
-/// A row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Row {
     /// The sandbox's id.
@@ -163,16 +158,13 @@ pub struct Row {
     pub name: Name,
 }
 
-/// A reservation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reserved {
     /// The address that it reserves.
     pub address: Address,
-    /// Its uid.
     pub uid: u8,
     /// Its resourceVersion.
     pub version: u8,
-    /// `spec.podref`.
     pub podref: String,
     /// Whether it has annotations.
     pub annotated: bool,
@@ -180,7 +172,6 @@ pub struct Reserved {
     pub claimed_from: Option<String>,
 }
 
-/// A node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Machine {
     /// Its kubelet works and reaches the API server.
@@ -326,7 +317,7 @@ pub fn id_text(id: u8) -> String {
 
 impl Pod {
     /// The pod as the shipped code sees it.
-    pub fn state(&self) -> PodState {
+    pub fn state(self) -> PodState {
         let container = |state| {
             vec![Container {
                 name: "main".into(),
@@ -387,6 +378,11 @@ impl World {
     /// The pod object of a name.
     pub fn pod(&self, name: Name) -> Option<&Pod> {
         self.pods.iter().find(|pod| pod.name == name)
+    }
+
+    /// The pod object of a uid.
+    pub fn incarnation(&self, uid: u8) -> Option<&Pod> {
+        self.pods.iter().find(|pod| pod.uid == uid)
     }
 
     /// The sandboxes that answer on an address.
