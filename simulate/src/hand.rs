@@ -16,7 +16,7 @@ use ipgc::{
 use ipgc_core::{evidence::Policy, pool::ObservedPool};
 use tokio::time::sleep;
 
-use crate::{faults::OURS, oracle::Violation, world::World};
+use crate::{faults::OURS, world::World};
 
 /// No command takes longer.
 const LONGEST: Duration = Duration::from_secs(900);
@@ -94,7 +94,7 @@ impl World {
         match at(snapshot, policy, ip, None) {
             Ok(_) if is_needed => {
                 let text = format!("a person may force {ip}, which {podref} reports");
-                self.state().wrong.push(Violation(text));
+                self.state().wrong.push(text);
                 None
             }
             Ok(it) => it.is_readable.then_some(it),

@@ -266,9 +266,7 @@ impl World {
             self.api_edit(uid, |object| {
                 object["status"] = fixtures::ended_status(phase);
             });
-            if let Some(pod) = self.state().pods.get_mut(&uid) {
-                pod.terminal = true;
-            }
+            self.set(uid, |pod| pod.terminal = true);
             self.tell("a pod is at its end", pod.podref());
         }
         let is_deleting = self.pod(uid).is_some_and(|pod| pod.deleting || pod.gone);
@@ -299,9 +297,7 @@ impl World {
             return;
         };
         self.api.remove_pod(NS, &pod.name);
-        if let Some(pod) = self.state().pods.get_mut(&uid) {
-            pod.gone = true;
-        }
+        self.set(uid, |pod| pod.gone = true);
         self.tell("a pod's object goes", pod.podref());
     }
 }

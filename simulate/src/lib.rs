@@ -3,31 +3,31 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`dice`] | every random choice |
+//! | `dice` | every random choice |
 //! | [`story`], `seeds`, `plots` | a cluster and all that is done to it, as a list; that of a seed |
-//! | [`world`] | the truth: which sandboxes run, which addresses answer |
-//! | [`cni`], [`kubelet`], `mirrors` | whereabouts; the life of a pod; static pods |
-//! | [`cluster`], `owners`, `people` | machines; the owners of pods; the deeds of the story |
+//! | `world` | the truth: which sandboxes run, which addresses answer |
+//! | `cni`, `kubelet`, `mirrors` | whereabouts; the life of a pod; static pods |
+//! | `cluster`, `owners`, `people` | machines; the owners of pods; the deeds of the story |
 //! | `second` | second sandboxes that no state shows |
 //! | `slices`, `resource_claims` | ranges that are cut up among nodes; pods with a ResourceClaim |
 //! | `hand` | administrators who run `ipgc release` |
-//! | [`faults`], [`copies`] | faults of the API server; the copies of ipgc, which crash |
-//! | [`oracle`] | what must not be |
+//! | [`faults`], `copies` | faults of the API server; the copies of ipgc, which crash |
+//! | `oracle` | what must not be |
 //! | [`coverage`] | what many seeds must have seen |
 //! | [`shrink`] | the fewest deeds that still show a violation |
 //!
 //! No socket, no file, no clock of the machine.
 
-pub mod cluster;
-pub mod cni;
-pub mod copies;
+mod cluster;
+mod cni;
+mod copies;
 pub mod coverage;
-pub mod dice;
+mod dice;
 pub mod faults;
 mod hand;
-pub mod kubelet;
+mod kubelet;
 mod mirrors;
-pub mod oracle;
+mod oracle;
 mod owners;
 mod people;
 mod plots;
@@ -37,7 +37,7 @@ mod seeds;
 pub mod shrink;
 mod slices;
 pub mod story;
-pub mod world;
+mod world;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -50,7 +50,6 @@ use tokio::{
 use self::{
     copies::{Copies, END},
     faults::At,
-    oracle::Violation,
     story::{Deed, Story},
     world::World,
 };
@@ -59,7 +58,7 @@ use self::{
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// What must not be, and was.
-    pub violations: Vec<Violation>,
+    pub violations: Vec<String>,
     /// How often each thing happened.
     pub counts: BTreeMap<String, u64>,
     /// How many requests the first copy sent for rows and reservations.
@@ -169,15 +168,10 @@ async fn run(story: &Story, trace: bool) -> Outcome {
     let queued = copies.queued();
     let ours = copies.stop();
     if queued > waiting() {
-        violations.push(Violation(format!(
-            "left at the end: {queued} cases in the queue"
-        )));
+        violations.push(format!("left at the end: {queued} cases in the queue"));
     }
-    let work = world.server.requests();
-    let work = work
-        .iter()
-        .filter(|it| &*it.client == "ipgc-0.1" && faults::is_work(it));
-    let work = work.count();
+    let sent = world.server.requests();
+    let work = sent.count(|it| &*it.client == "ipgc-0.1" && faults::is_work(it));
     let mut trace = requests(&world);
     let mut state = world.state();
     trace.extend(state.trace.take().unwrap_or_default());

@@ -6,7 +6,7 @@ use std::{
     process::ExitCode,
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     thread,
     time::{Duration, Instant},
@@ -73,47 +73,35 @@ fn main() -> ExitCode {
     if args.returns {
         return at_each_request(&RETURNS, &args);
     }
-    let next = AtomicU64::new(args.seeds.start);
-    let failed = Mutex::new(Vec::new());
+    let failed = AtomicU64::new(0);
     let counts = Mutex::new(BTreeMap::<String, u64>::new());
     let begun = Instant::now();
-    on_all_cores(|| {
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= args.seeds.end {
-                return;
+    on_all_cores(args.seeds.clone(), |seed| {
+        let outcome = match play(&Story::of(seed, length), false) {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                eprintln!("seed {seed}: {error}");
+                return true;
             }
-            let story = Story::of(seed, length);
-            let outcome = match play(&story, false) {
-                Ok(outcome) => outcome,
-                Err(error) => {
-                    eprintln!("seed {seed}: {error}");
-                    return;
-                }
-            };
-            if !outcome.violations.is_empty() {
-                println!("seed {seed}: {}", outcome.violations[0]);
-                if args.first {
-                    next.store(args.seeds.end, Ordering::Relaxed);
-                }
-                failed
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push(seed);
-            }
-            let mut all = counts.lock().unwrap_or_else(PoisonError::into_inner);
-            for (name, count) in outcome.counts {
-                *all.entry(name).or_default() += count;
-            }
+        };
+        let mut all = counts.lock().unwrap_or_else(PoisonError::into_inner);
+        for (name, count) in outcome.counts {
+            *all.entry(name).or_default() += count;
         }
+        let Some(violation) = outcome.violations.first() else {
+            return false;
+        };
+        println!("seed {seed}: {violation}");
+        failed.fetch_add(1, Ordering::Relaxed);
+        args.first
     });
-    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let failed = failed.into_inner();
     let counts = counts.into_inner().unwrap_or_else(PoisonError::into_inner);
     for (name, count) in &counts {
         println!("{count:>9}  {name}");
     }
     let seeds = args.seeds.end - args.seeds.start;
-    let missing = if seeds < ENOUGH || !failed.is_empty() {
+    let missing = if seeds < ENOUGH || failed > 0 {
         Vec::new()
     } else {
         missing(&counts)
@@ -122,21 +110,36 @@ fn main() -> ExitCode {
         println!("never: {name}");
     }
     println!(
-        "{seeds} seeds in {:.1} s, {} failed",
-        begun.elapsed().as_secs_f64(),
-        failed.len()
+        "{seeds} seeds in {:.1} s, {failed} failed",
+        begun.elapsed().as_secs_f64()
     );
-    if failed.is_empty() && missing.is_empty() {
+    success_if(failed == 0 && missing.is_empty())
+}
+
+/// Plays all of these, on all cores, until one of them says that it was the last one.
+fn on_all_cores<T>(all: impl Iterator<Item = T> + Send, play: impl Fn(T) -> bool + Sync) {
+    let all = Mutex::new(all);
+    let rest = || all.lock().unwrap_or_else(PoisonError::into_inner);
+    let work = || {
+        loop {
+            let Some(next) = rest().next() else {
+                return;
+            };
+            if play(next) {
+                rest().by_ref().for_each(drop);
+            }
+        }
+    };
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| (0..cores).for_each(|_| drop(scope.spawn(work))));
+}
+
+fn success_if(is_good: bool) -> ExitCode {
+    if is_good {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     }
-}
-
-/// Does the same on each core.
-fn on_all_cores(work: impl Fn() + Sync) {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    thread::scope(|scope| (0..cores).for_each(|_| drop(scope.spawn(&work))));
 }
 
 /// Ipgc crashes at each request, before or after the server did it.
@@ -181,38 +184,31 @@ fn at_each_request(happens: &[fn(&mut Story, usize)], args: &Args) -> ExitCode {
         happens[0](&mut story, usize::MAX);
         let requests = play(&story, false).map_or(0, |outcome| outcome.requests);
         points += happens.len() * requests;
-        let next = AtomicUsize::new(0);
-        on_all_cores(|| {
-            loop {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                let (request, which) = (number / happens.len() + 1, number % happens.len());
-                let is_over = args.first && failed.load(Ordering::Relaxed) > 0;
-                if request > requests || is_over {
-                    return;
-                }
-                let mut story = story.clone();
-                happens[which](&mut story, request);
-                let violation = match play(&story, false) {
-                    Ok(outcome) => outcome.violations.first().map(ToString::to_string),
-                    Err(error) => Some(error.to_string()),
-                };
-                if let Some(violation) = violation {
-                    failed.fetch_add(1, Ordering::Relaxed);
-                    println!("story {seed}, request {request}, way {which}: {violation}");
-                }
-            }
+        let ways = |request| (0..happens.len()).map(move |way| (request, way));
+        on_all_cores((1..=requests).flat_map(ways), |(request, way)| {
+            let mut story = story.clone();
+            happens[way](&mut story, request);
+            let violation = match play(&story, false) {
+                Ok(outcome) => outcome.violations.into_iter().next(),
+                Err(error) => Some(error.to_string()),
+            };
+            let Some(violation) = violation else {
+                return false;
+            };
+            failed.fetch_add(1, Ordering::Relaxed);
+            println!("story {seed}, request {request}, way {way}: {violation}");
+            args.first
         });
+        if args.first && failed.load(Ordering::Relaxed) > 0 {
+            break;
+        }
     }
     let failed = failed.into_inner();
     println!(
         "{points} stories in {:.1} s, {failed} failed",
         begun.elapsed().as_secs_f64()
     );
-    if failed == 0 && points > 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    success_if(failed == 0 && points > 0)
 }
 
 fn one(story: &Story, args: &Args) -> ExitCode {
@@ -240,9 +236,5 @@ fn tell(outcome: &Outcome) -> ExitCode {
     for violation in &outcome.violations {
         println!("{violation}");
     }
-    if outcome.violations.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    success_if(outcome.violations.is_empty())
 }

@@ -1,7 +1,7 @@
 //! Checks a run against the true sandboxes: no removal of ipgc took an address from a sandbox that had it, and in the
 //! end nothing is left that nobody needs. Reads the history of the API server, and changes nothing.
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use ipgc::{
     audit::{audit, explain::explain, filter::Filter, report::Problem},
@@ -19,16 +19,6 @@ use crate::{
 
 /// The count of reservations that stay since admission forbids their claims.
 const FORBIDDEN: &str = "kept: a claim is forbidden";
-
-/// Something that must not be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation(pub String);
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// A row that ipgc removed.
 struct Removed {
@@ -65,7 +55,7 @@ impl World {
     }
 
     /// Whether ipgc freed an address that a sandbox had, or deleted a reservation of one.
-    pub fn freed_alive(&self) -> Vec<Violation> {
+    pub fn freed_alive(&self) -> Vec<String> {
         let mut found = Vec::new();
         let removed = self.removed();
         let of_claims = removed.iter().filter(|it| it.row["podref"] == PLACEHOLDER);
@@ -83,14 +73,14 @@ impl World {
                     is_its && address.from < it.at && is_at(address.until, it.at)
                 };
                 if let Some(address) = sandbox.addresses.iter().find(has) {
-                    found.push(Violation(format!(
+                    found.push(format!(
                         "ipgc freed {} in {} while sandbox {} of {} had it (row {})",
                         address.ip,
                         it.pool,
                         &sandbox.id[..16],
                         sandbox.podref,
                         it.row
-                    )));
+                    ));
                 }
             }
         }
@@ -114,12 +104,12 @@ impl World {
                 if let Some(address) = sandbox.addresses.iter().find(has)
                     && owner == Some(&*sandbox.podref)
                 {
-                    found.push(Violation(format!(
+                    found.push(format!(
                         "ipgc deleted the reservation of {} while sandbox {} of {} had it",
                         address.ip,
                         &sandbox.id[..16],
                         sandbox.podref
-                    )));
+                    ));
                 }
             }
         }
@@ -129,12 +119,12 @@ impl World {
                 is_its && it.at.0 < gone.at && gone.at < it.at.1
             });
             if ours {
-                found.push(Violation(format!(
+                found.push(format!(
                     "{} was given to sandbox {} while sandbox {} had it, after ipgc had freed it",
                     it.ip,
                     &it.sandboxes.1[..16],
                     &it.sandboxes.0[..16]
-                )));
+                ));
             }
         }
         found
@@ -175,14 +165,14 @@ impl World {
         &self,
         policy: &Policy,
         are_forbidden: bool,
-    ) -> (Vec<Violation>, BTreeMap<String, u64>) {
+    ) -> (Vec<String>, BTreeMap<String, u64>) {
         let mut found = Vec::new();
         let mut counts = BTreeMap::new();
         let client = self.server.client_named("audit");
         let scan = Scan::default();
         let mut snapshot = match read(&client, &scan).await {
             Ok(snapshot) => snapshot,
-            Err(error) => return (vec![Violation(format!("no audit: {error}"))], counts),
+            Err(error) => return (vec![format!("no audit: {error}")], counts),
         };
         snapshot.made = self.server.now().to_string();
         let report = audit(&snapshot, policy, &Filter::default());
@@ -208,14 +198,14 @@ impl World {
             } else if is_ours {
                 let pods = finding.pods.join(",");
                 let address = finding.address.as_deref().unwrap_or("?");
-                found.push(Violation(format!(
+                found.push(format!(
                     "left at the end: {} {address} of {pods}: {}",
                     finding.problem, finding.detail
-                )));
+                ));
             }
         }
         let of_no_claim = self.rows_of_no_claim().into_iter();
-        found.extend(of_no_claim.map(|row| Violation(format!("left at the end: row {row}"))));
+        found.extend(of_no_claim.map(|row| format!("left at the end: row {row}")));
         let pools = self.all_rows();
         for reserved in self.server.list(ORIP) {
             // However it is spelled: an audit reads names as ipgc does.
@@ -226,7 +216,7 @@ impl World {
                 || rows.any(|row| row["podref"] == owner);
             if owner == "ipgc.dev/releasing" || !is_needed && !are_forbidden {
                 let name = reserved["metadata"]["name"].as_str().unwrap_or_default();
-                found.push(Violation(format!("left at the end: {name} of {owner}")));
+                found.push(format!("left at the end: {name} of {owner}"));
             }
         }
         (found, counts)

@@ -69,15 +69,11 @@ impl World {
     pub(crate) fn rows_of_no_claim(&self) -> Vec<String> {
         let claims = self.server.list(CLAIMS);
         let mut left = Vec::new();
-        for pool in self.server.list("ippools") {
-            let rows = pool["spec"]["allocations"].as_object();
-            for (key, row) in rows.into_iter().flatten() {
+        for (pool, rows) in self.all_rows() {
+            for (key, row) in rows {
                 let mut uids = claims.iter().map(|claim| &claim["metadata"]["uid"]);
                 if row["podref"] == PLACEHOLDER && !uids.any(|uid| *uid == row["id"]) {
-                    left.push(format!(
-                        "{}/{key} of {}",
-                        pool["metadata"]["name"], row["id"]
-                    ));
+                    left.push(format!("{pool}/{key} of {}", row["id"]));
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! Node slices: the ranges that whereabouts' controller cuts up among nodes, and the pools that ADD and DEL use.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use testkit::fixtures;
 
 use crate::{
@@ -18,18 +18,9 @@ impl World {
     pub(crate) fn cut_up(&self, net: usize) {
         let of = &self.nets[net];
         let Some(name) = of.slice_pool() else { return };
-        let size = of.slice_size();
-        let free = of.slices.iter();
-        let free: Vec<_> = free
-            .map(|slice| json!({ "nodeName": "", "sliceRange": slice }))
-            .collect();
-        self.server.put(json!({
-            "apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
-            "kind": "NodeSlicePool",
-            "metadata": { "namespace": NS, "name": name },
-            "spec": { "range": of.ranges[0], "sliceSize": size },
-            "status": { "allocations": free },
-        }));
+        let free: Vec<_> = of.slices.iter().map(|slice| ("", *slice)).collect();
+        let pool = fixtures::node_slice_pool(NS, name, of.ranges[0], of.slice_size(), &free);
+        self.server.put(pool);
     }
 
     /// A node joins: the controller gives it the first free slice of each range, unless it has one.

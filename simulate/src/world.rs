@@ -21,7 +21,6 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     dice::Dice,
-    oracle::Violation,
     story::{Net, Story},
 };
 
@@ -31,11 +30,9 @@ pub const NS: &str = "default";
 /// A handle to the cluster.
 #[derive(Clone)]
 pub struct World {
-    /// The API server.
     pub server: Server,
     /// Writes what a kubelet writes.
     pub api: Kubelet,
-    /// The networks of the story.
     pub nets: Arc<[Net]>,
     /// How many seconds the clock of ipgc, and of those who run it by hand, is ahead of the API server's.
     ahead: Arc<AtomicI64>,
@@ -47,7 +44,6 @@ pub struct World {
 pub struct State {
     /// The small choices of the run.
     pub dice: Dice,
-    /// The machines.
     pub machines: Vec<Machine>,
     /// The pods whose objects are there, or whose sandboxes run, by the number of their uid.
     pub pods: BTreeMap<u64, Pod>,
@@ -58,7 +54,7 @@ pub struct State {
     /// Addresses that were given to a second sandbox while a first one had them.
     pub doubled: Vec<Doubled>,
     /// Forced releases that ipgc would have allowed though its pod reports the address and answers on it.
-    pub wrong: Vec<Violation>,
+    pub wrong: Vec<String>,
     /// How often each thing happened.
     pub counts: BTreeMap<String, u64>,
     /// The lines of the trace, if they are wanted.
@@ -85,7 +81,6 @@ pub struct Machine {
     pub name: String,
     /// Whether it has power.
     pub power: bool,
-    /// Whether its kubelet runs.
     pub kubelet: bool,
     /// Whether it reaches the API server.
     pub connected: bool,
@@ -104,16 +99,13 @@ impl Machine {
     }
 }
 
-/// A pod.
 // Independent facts, not the states of an automaton.
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Clone, Debug, Default)]
 pub struct Pod {
-    /// Its name.
     pub name: String,
     /// Its place among the owners, and its number there.
     pub owner: (usize, usize),
-    /// Its machine.
     pub machine: usize,
     /// Its networks, by their places.
     pub nets: Vec<usize>,
@@ -142,16 +134,12 @@ impl Pod {
     }
 }
 
-/// A sandbox.
 #[derive(Clone, Debug)]
 pub struct Sandbox {
-    /// Its id.
     pub id: String,
-    /// The uid of its pod.
     pub uid: u64,
     /// Its pod.
     pub podref: String,
-    /// Its machine.
     pub machine: usize,
     /// The addresses that it has or had.
     pub addresses: Vec<Address>,
@@ -164,7 +152,6 @@ pub struct Sandbox {
 /// An address of a sandbox.
 #[derive(Clone, Debug)]
 pub struct Address {
-    /// The address.
     pub ip: IpAddr,
     /// The pool whose row it is.
     pub pool: String,
@@ -172,7 +159,6 @@ pub struct Address {
     pub key: String,
     /// The place of its network, and its interface.
     pub net: usize,
-    /// The interface.
     pub interface: String,
     /// When the row was written.
     pub from: Duration,
@@ -185,7 +171,6 @@ pub struct Address {
 }
 
 impl Sandbox {
-    /// Whether it runs.
     pub fn runs(&self) -> bool {
         self.until.is_none()
     }
@@ -200,7 +185,6 @@ impl Sandbox {
 /// An address that two sandboxes had.
 #[derive(Clone, Debug)]
 pub struct Doubled {
-    /// The address.
     pub ip: IpAddr,
     /// The first sandbox, and the second.
     pub sandboxes: (String, String),
@@ -261,7 +245,6 @@ impl World {
         self.begun.elapsed()
     }
 
-    /// The begin.
     pub fn begun(&self) -> Instant {
         self.begun
     }
@@ -399,12 +382,10 @@ impl World {
     }
 }
 
-/// Whether a node is ready.
 pub(crate) fn is_ready(node: &Value) -> bool {
     node["status"]["conditions"][0]["status"] == "True"
 }
 
-/// The rows of a pool.
 pub fn rows(pool: &Value) -> Map<String, Value> {
     let rows = pool["spec"]["allocations"].as_object();
     rows.cloned().unwrap_or_default()
