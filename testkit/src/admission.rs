@@ -44,10 +44,8 @@ pub(crate) fn set_defaults(resource: &Resource, value: &mut Value) {
 
 /// Removes what the schema of a custom resource does not know.
 pub(crate) fn prune(resource: &Resource, value: &mut Value) {
-    let (Some(Schema::Object(members)), true) = (&resource.schema, resource.prune) else {
-        return;
-    };
-    let Some(map) = value.as_object_mut() else {
+    let (Some(Schema::Object(members)), Some(map)) = (&resource.schema, value.as_object_mut())
+    else {
         return;
     };
     map.retain(|key, _| {
@@ -71,30 +69,22 @@ pub(crate) fn validate(call: &ResourceCall<'_>, value: &Value) -> Result<(), Fai
     if resource.is("events.k8s.io", "events") {
         events::validate(value, &mut causes);
     }
+    none_or_invalid(resource, text(value, "/metadata/name"), &causes)
+}
+
+fn none_or_invalid(resource: &Resource, name: &str, causes: &[Cause]) -> Result<(), Failure> {
     if causes.is_empty() {
         return Ok(());
     }
-    let name = text(value, "/metadata/name");
-    Err(Failure::invalid(
-        &resource.group,
-        &resource.kind,
-        name,
-        &causes,
-    ))
+    let (group, kind) = (&resource.group, &resource.kind);
+    Err(Failure::invalid(group, kind, name, causes))
 }
 
 /// Names are DNS subdomains.
 pub(crate) fn validate_name(resource: &Resource, name: &str) -> Result<(), Failure> {
-    if is_subdomain(name) {
-        return Ok(());
-    }
-    let cause = Cause::invalid("metadata.name", &format!("\"{name}\""), SUBDOMAIN);
-    Err(Failure::invalid(
-        &resource.group,
-        &resource.kind,
-        name,
-        &[cause],
-    ))
+    let cause = || Cause::invalid("metadata.name", &format!("\"{name}\""), SUBDOMAIN);
+    let causes: Vec<_> = (!is_subdomain(name)).then(cause).into_iter().collect();
+    none_or_invalid(resource, name, &causes)
 }
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
@@ -130,13 +120,5 @@ pub(crate) fn immutable_metadata(
             ));
         }
     }
-    if causes.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::invalid(
-        &resource.group,
-        &resource.kind,
-        name,
-        &causes,
-    ))
+    none_or_invalid(resource, name, &causes)
 }

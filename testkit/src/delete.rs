@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, Preconditions};
 use serde_json::{Value, json};
 
 use crate::handlers::{Answer, ResourceCall};
@@ -10,70 +11,50 @@ use crate::status::{Failure, json_response};
 use crate::store::{Key, Store};
 use crate::write::text;
 
-/// The options of a deletion.
-#[derive(Default)]
-struct DeleteOptions {
-    grace: Option<i64>,
-    uid: Option<String>,
-    version: Option<String>,
-}
-
-impl DeleteOptions {
-    fn parse(call: &ResourceCall<'_>) -> Result<Self, Failure> {
-        let body: Value = if call.request.body.is_empty() {
-            Value::Null
-        } else {
-            serde_json::from_slice(&call.request.body)
-                .map_err(|error| Failure::bad_request(format!("error decoding options: {error}")))?
-        };
-        let is_dry = body["dryRun"].as_array().is_some_and(|it| !it.is_empty());
-        if call.request.dry_run || is_dry {
+impl ResourceCall<'_> {
+    fn delete_options(&self) -> Result<DeleteOptions, Failure> {
+        let body = &self.request.body;
+        let body = if body.is_empty() { &b"{}"[..] } else { body };
+        let options: DeleteOptions = serde_json::from_slice(body)
+            .map_err(|error| Failure::bad_request(format!("error decoding options: {error}")))?;
+        if self.request.dry_run || options.dry_run.as_ref().is_some_and(|it| !it.is_empty()) {
             return Err(Failure::bad_request("no dry run of a deletion"));
         }
-        let condition = |field: &str| {
-            body.pointer(&format!("/preconditions/{field}"))
-                .and_then(Value::as_str)
-                .map(str::to_owned)
+        Ok(options)
+    }
+
+    /// Whether an object is as the client demands it.
+    fn check(&self, demands: Preconditions, existing: &Object) -> Result<(), Failure> {
+        let version = existing.revision.to_string();
+        let (uid, recreated) = (&existing.uid, "deleted and then recreated");
+        self.demand("UID", demands.uid, uid, recreated)?;
+        self.demand(
+            "ResourceVersion",
+            demands.resource_version,
+            &version,
+            "modified",
+        )
+    }
+
+    fn demand(
+        &self,
+        what: &str,
+        wanted: Option<String>,
+        actual: &str,
+        otherwise: &str,
+    ) -> Result<(), Failure> {
+        let Some(wanted) = wanted.filter(|wanted| wanted != actual) else {
+            return Ok(());
         };
-        Ok(Self {
-            grace: body["gracePeriodSeconds"].as_i64(),
-            uid: condition("uid"),
-            version: condition("resourceVersion"),
-        })
+        let why = format!(
+            "the {what} in the precondition ({wanted}) does not match the {what} in record ({actual}). The object might have been {otherwise}"
+        );
+        let name = &self.request.name;
+        Err(Failure::precondition(self.resource, name, &why))
     }
 
-    fn check(&self, call: &ResourceCall<'_>, name: &str, existing: &Object) -> Result<(), Failure> {
-        if let Some(uid) = &self.uid
-            && **uid != *existing.uid
-        {
-            return Err(Failure::precondition(
-                call.resource,
-                name,
-                &format!(
-                    "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
-                    existing.uid
-                ),
-            ));
-        }
-        if let Some(version) = &self.version
-            && *version != existing.revision.to_string()
-        {
-            return Err(Failure::precondition(
-                call.resource,
-                name,
-                &format!(
-                    "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). The object might have been modified",
-                    existing.revision
-                ),
-            ));
-        }
-        Ok(())
-    }
-}
-
-impl ResourceCall<'_> {
     pub(crate) fn delete(&self) -> Answer {
-        let options = DeleteOptions::parse(self)?;
+        let options = self.delete_options()?;
         let name = &self.request.name;
         let key = Key::new(&self.request.namespace, name);
         let mut store = self.inner.store();
@@ -81,8 +62,9 @@ impl ResourceCall<'_> {
             .latest(self.table, &key)
             .cloned()
             .ok_or_else(|| Failure::not_found(self.resource, name))?;
-        options.check(self, name, &existing)?;
-        let (object, is_gone) = self.delete_one(&mut store, &key, &existing, &options);
+        self.check(options.preconditions.unwrap_or_default(), &existing)?;
+        let grace = options.grace_period_seconds;
+        let (object, is_gone) = self.delete_one(&mut store, &key, &existing, grace);
         drop(store);
         // Only a few types show the deleted object; the others answer with a Status.
         if !is_gone || self.resource.is_pod() {
@@ -109,11 +91,11 @@ impl ResourceCall<'_> {
         store: &mut Store,
         key: &Key,
         existing: &Arc<Object>,
-        options: &DeleteOptions,
+        grace: Option<i64>,
     ) -> (Arc<Object>, bool) {
         if self.resource.is_pod() {
             let mut pod = existing.to_value(&self.type_meta);
-            let grace = pod_grace(&pod, options);
+            let grace = pod_grace(&pod, grace);
             let is_deleting = pod["metadata"].get("deletionTimestamp").is_some();
             if is_deleting && grace > 0 {
                 return (Arc::clone(existing), false);
@@ -135,11 +117,11 @@ impl ResourceCall<'_> {
 }
 
 /// The seconds that a deletion gives a pod; none if nothing runs of it.
-fn pod_grace(pod: &Value, options: &DeleteOptions) -> i64 {
+fn pod_grace(pod: &Value, asked: Option<i64>) -> i64 {
     let is_terminal = matches!(text(pod, "/status/phase"), "Succeeded" | "Failed");
     if is_terminal || text(pod, "/spec/nodeName").is_empty() {
         return 0;
     }
     let own = pod["spec"]["terminationGracePeriodSeconds"].as_i64();
-    options.grace.or(own).unwrap_or_default()
+    asked.or(own).unwrap_or_default()
 }

@@ -28,7 +28,6 @@ pub(crate) type Hook = Arc<dyn Fn(Server) -> BoxFuture<'static, ()> + Send + Syn
 pub struct Match {
     verbs: Option<Vec<Verb>>,
     resource: Option<String>,
-    subresource: Option<String>,
     namespace: Option<String>,
     name: Option<String>,
     client: Option<String>,
@@ -121,12 +120,6 @@ impl Match {
         self
     }
 
-    /// Only requests for this subresource; `""` for the object itself.
-    pub fn subresource(mut self, subresource: &str) -> Self {
-        self.subresource = Some(subresource.to_owned());
-        self
-    }
-
     /// Only requests of the client with this label.
     pub fn client(mut self, label: &str) -> Self {
         self.client = Some(label.to_owned());
@@ -169,7 +162,6 @@ impl Match {
                         .and_then(|rest| rest.strip_prefix('.'))
                         .is_some_and(|group| group == request.group)
             })
-            && same(&self.subresource, &request.subresource)
             && same(&self.namespace, &request.namespace)
             && same(&self.name, &request.name)
             && same(&self.client, &request.client)

@@ -1,16 +1,21 @@
 //! Answers that no careful client should believe.
 
 use http::{Response, StatusCode, header};
+use http_body_util::{BodyExt, Either};
 use serde_json::{Value, json};
 
-use crate::body::ResponseBody;
+use crate::body::{self, ResponseBody};
 use crate::faults::Garble;
 
 /// Spoils an answer that is whole; a watch stream stays as it is.
-pub(crate) fn garble(answer: Response<ResponseBody>, how: Garble) -> Response<ResponseBody> {
+pub(crate) async fn garble(answer: Response<ResponseBody>, how: Garble) -> Response<ResponseBody> {
     let (mut parts, body) = answer.into_parts();
-    let ResponseBody::Whole(Some(bytes)) = body else {
-        return Response::from_parts(parts, body);
+    let bytes = match body {
+        Either::Left(whole) => {
+            let Ok(whole) = whole.collect().await;
+            whole.to_bytes()
+        }
+        stream @ Either::Right(_) => return Response::from_parts(parts, stream),
     };
     let spoiled = match how {
         Garble::Html => {
@@ -37,5 +42,5 @@ pub(crate) fn garble(answer: Response<ResponseBody>, how: Garble) -> Response<Re
             value.to_string().into_bytes()
         }
     };
-    Response::from_parts(parts, ResponseBody::whole(spoiled))
+    Response::from_parts(parts, body::whole(spoiled))
 }

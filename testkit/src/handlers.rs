@@ -103,15 +103,10 @@ impl ResourceCall<'_> {
         (!self.request.namespace.is_empty()).then_some(self.request.namespace.as_str())
     }
 
-    /// Appends an object as this endpoint shows it; `typed` is false for items of a list.
-    pub(crate) fn write_object(&self, object: &Object, typed: bool, out: &mut Vec<u8>) {
-        Shape::of(self).write(object, typed, out);
-    }
-
     /// The answer that consists of one object.
     pub(crate) fn object_response(&self, code: u16, object: &Object) -> Response<ResponseBody> {
         let mut out = Vec::new();
-        self.write_object(object, true, &mut out);
+        Shape::of(self).write(object, true, &mut out);
         bytes_response(code, out)
     }
 
@@ -137,6 +132,7 @@ impl Shape {
         }
     }
 
+    /// Appends an object as this endpoint shows it; `typed` is false for items of a list.
     pub(crate) fn write(&self, object: &Object, typed: bool, out: &mut Vec<u8>) {
         if self.metadata_only {
             object.write_partial(out);

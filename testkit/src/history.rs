@@ -28,16 +28,6 @@ impl Write {
         self.change.kind
     }
 
-    /// Its revision.
-    pub fn revision(&self) -> u64 {
-        self.change.revision()
-    }
-
-    /// Namespace of the object; empty for cluster-scoped ones.
-    pub fn namespace(&self) -> &str {
-        &self.change.key.namespace
-    }
-
     /// Name of the object.
     pub fn name(&self) -> &str {
         &self.change.key.name

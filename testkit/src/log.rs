@@ -1,6 +1,7 @@
 //! The request log: each request, its client, and its answer.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::{Mutex, PoisonError};
 
 use tokio::time::Instant;
@@ -79,25 +80,13 @@ impl Requests {
                 .collect(),
         )
     }
+}
 
-    /// All of them.
-    pub fn iter(&self) -> std::slice::Iter<'_, Request> {
-        self.0.iter()
-    }
+impl Deref for Requests {
+    type Target = [Request];
 
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The newest.
-    pub fn last(&self) -> Option<&Request> {
-        self.0.last()
+    fn deref(&self) -> &[Request] {
+        &self.0
     }
 }
 
@@ -106,7 +95,7 @@ impl<'a> IntoIterator for &'a Requests {
     type IntoIter = std::slice::Iter<'a, Request>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.iter()
+        self.0.iter()
     }
 }
 

@@ -19,13 +19,7 @@ impl ResourceCall<'_> {
         let json_patch = match request.content_type.as_str() {
             "application/json-patch+json" => true,
             "application/merge-patch+json" => false,
-            _ => {
-                return Err(Failure::new(
-                    415,
-                    "UnsupportedMediaType",
-                    "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
-                ));
-            }
+            _ => return Err(Failure::of_code(415)),
         };
         let mut store = self.inner.store();
         let key = Key::new(&request.namespace, &request.name);

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::fixtures::{self, NETWORK_STATUS};
+use crate::fixtures;
 use crate::server::Server;
 
 /// From the deletion to the terminal phase, where the containers end at once.
-pub const STOP_TIME: Duration = Duration::from_millis(300);
+const STOP_TIME: Duration = Duration::from_millis(300);
 /// From the terminal phase to the removal.
-pub const REMOVAL_TIME: Duration = Duration::from_millis(300);
+const REMOVAL_TIME: Duration = Duration::from_millis(300);
 
 /// Plays the kubelet, and the other components that delete pods.
 #[derive(Clone, Debug)]
@@ -33,28 +33,6 @@ impl Kubelet {
     fn edit(&self, namespace: &str, name: &str, change: impl FnOnce(&mut Value)) {
         let found = self.server.edit("pods", namespace, name, change);
         assert!(found, "no pod {namespace}/{name}");
-    }
-
-    /// Sets a pending pod up: its sandbox is about to be made.
-    pub fn start_pod(&self, namespace: &str, name: &str) {
-        self.edit(namespace, name, |pod| {
-            pod["status"] = fixtures::starting_status();
-        });
-    }
-
-    /// Runs a pod: multus writes its network status, then the status says Running with the
-    /// sandbox up and the container started. `networks` are entries such as
-    /// [`fixtures::network`]; without any the annotation stays as it is.
-    pub fn run_pod(&self, namespace: &str, name: &str, networks: &[Value]) {
-        if !networks.is_empty() {
-            let status = Value::from(networks).to_string();
-            self.edit(namespace, name, |pod| {
-                pod["metadata"]["annotations"][NETWORK_STATUS] = status.into();
-            });
-        }
-        self.edit(namespace, name, |pod| {
-            pod["status"] = fixtures::running_status();
-        });
     }
 
     /// A pod ends by itself: terminal, containers terminated, sandbox stopped; it stays.

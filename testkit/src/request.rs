@@ -134,64 +134,76 @@ impl Request {
 
     /// Reads the head of a request.
     pub fn parse(parts: &Parts, body: Bytes, client: Arc<str>) -> Self {
-        let mut request = Self {
-            number: 0,
-            client,
-            verb: Verb::Get,
-            group: String::new(),
-            version: String::new(),
-            resource: String::new(),
-            subresource: String::new(),
-            namespace: String::new(),
-            name: String::new(),
-            path: parts.uri.path().to_owned(),
-            limit: None,
-            continue_token: None,
-            resource_version: None,
-            field_selector: None,
-            label_selector: None,
-            timeout_seconds: None,
-            bookmarks: false,
-            dry_run: false,
-            metadata_only: header_text(parts, &header::ACCEPT).contains("as=PartialObjectMetadata"),
-            as_table: header_text(parts, &header::ACCEPT).contains("as=Table"),
-            content_type: header_text(parts, &header::CONTENT_TYPE)
-                .split(';')
-                .next()
-                .unwrap_or_default()
-                .trim()
-                .to_owned(),
-            body,
-            at: Instant::now(),
-            status: None,
-            answered_at: None,
-        };
-        request.read_path();
-        let watch = request.read_query(parts.uri.query().unwrap_or_default());
-        request.verb = match (&parts.method, request.name.is_empty()) {
-            (&Method::POST, _) => Verb::Create,
-            (&Method::PUT, _) => Verb::Update,
-            (&Method::PATCH, _) => Verb::Patch,
-            (&Method::DELETE, _) => Verb::Delete,
-            _ if watch && !request.resource.is_empty() => Verb::Watch,
-            (_, true) if !request.resource.is_empty() => Verb::List,
-            _ => Verb::Get,
-        };
-        request
-    }
-
-    fn read_path(&mut self) {
-        let decoded: Vec<String> = self
-            .path
+        let path = parts.uri.path();
+        let decoded: Vec<String> = path
             .split('/')
             .filter(|part| !part.is_empty())
             .map(|part| percent_decode_str(part).decode_utf8_lossy().into_owned())
             .collect();
-        let parts: Vec<&str> = decoded.iter().map(String::as_str).collect();
-        let (group, version, rest) = match parts.as_slice() {
+        let decoded: Vec<&str> = decoded.iter().map(String::as_str).collect();
+        let Place(group, version, namespace, resource, name, subresource) = Place::of(&decoded);
+
+        let query = parts.uri.query().unwrap_or_default();
+        let query: Vec<_> = form_urlencoded::parse(query.as_bytes()).collect();
+        let option = |key: &str| {
+            let found = query.iter().rfind(|(name, _)| name == key)?;
+            (!found.1.is_empty()).then(|| found.1.to_string())
+        };
+        let is_on = |key: &str| option(key).is_some_and(|value| value == "true" || value == "1");
+
+        let verb = match parts.method {
+            Method::POST => Verb::Create,
+            Method::PUT => Verb::Update,
+            Method::PATCH => Verb::Patch,
+            Method::DELETE => Verb::Delete,
+            _ if resource.is_empty() => Verb::Get,
+            _ if is_on("watch") => Verb::Watch,
+            _ if name.is_empty() => Verb::List,
+            _ => Verb::Get,
+        };
+        let accept = header_text(parts, &header::ACCEPT);
+        let content_type = header_text(parts, &header::CONTENT_TYPE).split(';').next();
+        let limit = option("limit").and_then(|limit| limit.parse().ok());
+        Self {
+            number: 0,
+            client,
+            verb,
+            group: group.to_owned(),
+            version: version.to_owned(),
+            resource: resource.to_owned(),
+            subresource: subresource.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            path: path.to_owned(),
+            limit: limit.filter(|limit| *limit > 0),
+            continue_token: option("continue"),
+            resource_version: option("resourceVersion"),
+            field_selector: option("fieldSelector"),
+            label_selector: option("labelSelector"),
+            timeout_seconds: option("timeoutSeconds").and_then(|seconds| seconds.parse().ok()),
+            bookmarks: is_on("allowWatchBookmarks"),
+            dry_run: option("dryRun").is_some_and(|value| value == "All"),
+            metadata_only: accept.contains("as=PartialObjectMetadata"),
+            as_table: accept.contains("as=Table"),
+            content_type: content_type.unwrap_or_default().trim().to_owned(),
+            body,
+            at: Instant::now(),
+            status: None,
+            answered_at: None,
+        }
+    }
+}
+
+/// What a path names: group, version, namespace, resource, name and subresource, each empty where there is none.
+#[derive(Default)]
+struct Place<'a>(&'a str, &'a str, &'a str, &'a str, &'a str, &'a str);
+
+impl<'a> Place<'a> {
+    fn of(path: &[&'a str]) -> Self {
+        let (group, version, rest) = match path {
             ["api", version, rest @ ..] if !rest.is_empty() => ("", *version, rest),
             ["apis", group, version, rest @ ..] if !rest.is_empty() => (*group, *version, rest),
-            _ => return,
+            _ => return Self::default(),
         };
         // `namespaces/x` and its subresources are the Namespace object itself.
         let (namespace, rest) = match rest {
@@ -199,38 +211,12 @@ impl Request {
             ["namespaces", namespace, rest @ ..] => (*namespace, rest),
             _ => ("", rest),
         };
-        let (resource, name, subresource) = match rest {
-            [resource] => (*resource, "", ""),
-            [resource, name] => (*resource, *name, ""),
-            [resource, name, subresource] => (*resource, *name, *subresource),
-            _ => return,
-        };
-        let own = str::to_owned;
-        (self.group, self.version) = (own(group), own(version));
-        (self.namespace, self.resource) = (own(namespace), own(resource));
-        (self.name, self.subresource) = (own(name), own(subresource));
-    }
-
-    /// Reads the options; tells whether this is a watch.
-    fn read_query(&mut self, query: &str) -> bool {
-        let mut watch = false;
-        for (key, value) in form_urlencoded::parse(query.as_bytes()) {
-            let yes = matches!(&*value, "true" | "1");
-            let text = (!value.is_empty()).then(|| value.to_string());
-            match &*key {
-                "watch" => watch = yes,
-                "limit" => self.limit = value.parse().ok().filter(|limit| *limit > 0),
-                "continue" => self.continue_token = text,
-                "resourceVersion" => self.resource_version = text,
-                "fieldSelector" => self.field_selector = text,
-                "labelSelector" => self.label_selector = text,
-                "timeoutSeconds" => self.timeout_seconds = value.parse().ok(),
-                "allowWatchBookmarks" => self.bookmarks = yes,
-                "dryRun" => self.dry_run = &*value == "All",
-                _ => {}
-            }
+        match rest {
+            [resource] => Self(group, version, namespace, resource, "", ""),
+            [resource, name] => Self(group, version, namespace, resource, name, ""),
+            [resource, name, of_it] => Self(group, version, namespace, resource, name, of_it),
+            _ => Self::default(),
         }
-        watch
     }
 }
 

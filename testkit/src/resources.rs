@@ -7,10 +7,6 @@ use crate::object::TypeMeta;
 use crate::schema::{Schema, optional, required};
 
 /// One kind of object and the rules it follows.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "independent properties, most of them columns of the discovery document"
-)]
 #[derive(Clone, Debug)]
 #[must_use = "it does nothing by itself"]
 pub struct Resource {
@@ -28,10 +24,8 @@ pub struct Resource {
     pub builtin: bool,
     /// Whether `/status` exists, and the main resource therefore ignores `status`.
     pub status: bool,
-    /// Members below the top level that are known; `None` accepts everything.
+    /// The members that are known: others are removed on write. `None` accepts everything.
     pub schema: Option<Schema>,
-    /// Whether unknown fields are removed on write.
-    pub prune: bool,
     /// Field labels that selectors may use, besides `metadata.name` and `metadata.namespace`.
     pub field_labels: Vec<String>,
 }
@@ -48,7 +42,6 @@ impl Resource {
             builtin: true,
             status: false,
             schema: None,
-            prune: false,
             field_labels: Vec::new(),
         }
     }
@@ -76,7 +69,6 @@ impl Resource {
     /// With a structural schema: validated and pruned on write.
     pub fn with_schema(mut self, schema: Schema) -> Self {
         self.schema = Some(schema);
-        self.prune = true;
         self
     }
 
@@ -88,7 +80,11 @@ impl Resource {
 
     /// `apiVersion` of its objects.
     pub fn api_version(&self) -> String {
-        api_version(&self.group, &self.version)
+        if self.group.is_empty() {
+            self.version.clone()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
     }
 
     /// `plural.group`, or the plural alone in the core group.
@@ -113,15 +109,6 @@ impl Resource {
 
     pub(crate) fn is_pod(&self) -> bool {
         self.is("", "pods")
-    }
-}
-
-/// `group/version`, or the version alone in the core group.
-pub(crate) fn api_version(group: &str, version: &str) -> String {
-    if group.is_empty() {
-        version.to_owned()
-    } else {
-        format!("{group}/{version}")
     }
 }
 
@@ -176,17 +163,11 @@ impl Registry {
         group == "authorization.k8s.io" || self.resources.iter().any(served)
     }
 
-    /// The table of a resource that a test names.
+    /// The table of a resource that a test names: its plural, qualified by `.group` where needed.
     pub(crate) fn table(&self, name: &str) -> usize {
-        let table = self.by_plural(name);
+        let is_it = |it: &Resource| it.plural == name || it.qualified() == name;
+        let table = self.resources.iter().position(is_it);
         table.unwrap_or_else(|| panic!("unknown resource {name}"))
-    }
-
-    /// By plural name, qualified by `.group` where needed.
-    pub(crate) fn by_plural(&self, name: &str) -> Option<usize> {
-        self.resources
-            .iter()
-            .position(|resource| resource.plural == name || resource.qualified() == name)
     }
 
     pub(crate) fn by_kind(&self, api_version: &str, kind: &str) -> Option<usize> {
@@ -212,7 +193,7 @@ fn builtin_resources() -> Vec<Resource> {
     ]
 }
 
-/// The custom resources of multus and whereabouts, with the schemas of their CRDs.
+/// The custom resources of multus and whereabouts; those that ipgc writes have the schemas of their CRDs.
 fn custom_resources() -> Vec<Resource> {
     let row = Schema::Object(vec![
         required("id", Schema::Text),
@@ -234,27 +215,6 @@ fn custom_resources() -> Vec<Resource> {
             optional("ifname", Schema::Text),
         ]),
     )]);
-    let slice = Schema::Object(vec![
-        required("nodeName", Schema::Text),
-        required("sliceRange", Schema::Text),
-    ]);
-    let slices = Schema::Object(vec![
-        optional(
-            "spec",
-            Schema::Object(vec![
-                required("range", Schema::Text),
-                required("sliceSize", Schema::Text),
-            ]),
-        ),
-        optional(
-            "status",
-            Schema::Object(vec![required("allocations", Schema::List(Box::new(slice)))]),
-        ),
-    ]);
-    let attachment = Schema::Object(vec![optional(
-        "spec",
-        Schema::Object(vec![optional("config", Schema::Text)]),
-    )]);
     let whereabouts = "whereabouts.cni.cncf.io";
     vec![
         Resource::custom(
@@ -262,8 +222,7 @@ fn custom_resources() -> Vec<Resource> {
             "v1",
             "NetworkAttachmentDefinition",
             "network-attachment-definitions",
-        )
-        .with_schema(attachment),
+        ),
         Resource::custom(whereabouts, "v1alpha1", "IPPool", "ippools").with_schema(pool),
         Resource::custom(
             whereabouts,
@@ -272,8 +231,7 @@ fn custom_resources() -> Vec<Resource> {
             "overlappingrangeipreservations",
         )
         .with_schema(reservation),
-        Resource::custom(whereabouts, "v1alpha1", "NodeSlicePool", "nodeslicepools")
-            .with_schema(slices),
+        Resource::custom(whereabouts, "v1alpha1", "NodeSlicePool", "nodeslicepools"),
         Resource::custom("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims"),
         Resource::custom("k8s.cni.cncf.io", "v1alpha1", "IPAMClaim", "ipamclaims"),
     ]

@@ -1,7 +1,7 @@
 //! Structural schemas of custom resources: pruning of unknown fields and validation.
 //!
-//! A small subset of what a CRD can say: types, required members, maps and lists. Pruning runs
-//! before validation, as in the API server.
+//! A small subset of what a CRD can say: types, required members and maps. Pruning runs before
+//! validation, as in the API server.
 
 use serde_json::Value;
 
@@ -16,8 +16,6 @@ pub enum Schema {
     Object(Vec<Member>),
     /// An object with free keys (`additionalProperties`).
     Map(Box<Schema>),
-    /// An array.
-    List(Box<Schema>),
 }
 
 /// A member of [`Schema::Object`].
@@ -66,11 +64,6 @@ impl Schema {
                     schema.prune(inner);
                 }
             }
-            (Self::List(schema), Value::Array(items)) => {
-                for inner in items {
-                    schema.prune(inner);
-                }
-            }
             _ => {}
         }
     }
@@ -96,15 +89,8 @@ impl Schema {
                 }
                 return;
             }
-            (Self::List(schema), Value::Array(items)) => {
-                for (index, inner) in items.iter().enumerate() {
-                    schema.validate(inner, &format!("{path}[{index}]"), causes);
-                }
-                return;
-            }
             (Self::Text, _) => "string",
             (Self::Object(_) | Self::Map(_), _) => "object",
-            (Self::List(_), _) => "array",
         };
         causes.push(Cause::wrong_type(path, want, type_of(value)));
     }

@@ -185,7 +185,6 @@ impl Server {
             rules: &self.inner.rules,
             matcher,
             select: EventSelect::default(),
-            window: Window::default(),
         }
     }
 

@@ -118,7 +118,7 @@ async fn after(
             Action::ThenAnswer(failure) => answer = failure.clone().into_response(),
             Action::ThenDisconnect => return Err(broken_connection()),
             Action::ThenHang => rule.removed.cancelled().await,
-            Action::Garble(how) => answer = garble::garble(answer, *how),
+            Action::Garble(how) => answer = garble::garble(answer, *how).await,
             _ => {}
         }
     }

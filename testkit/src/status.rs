@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use http::{Response, header};
 use serde_json::{Value, json};
 
-use crate::body::ResponseBody;
+use crate::body::{self, ResponseBody};
 use crate::resources::Resource;
 
 /// A failed answer: HTTP code plus the fields of a `Status` body.
@@ -71,6 +71,26 @@ impl Cause {
     }
 }
 
+/// The usual failures: code, reason, message.
+const USUAL: &str = "\
+400 BadRequest the server rejected our request for an unknown reason
+401 Unauthorized Unauthorized
+403 Forbidden forbidden
+404 NotFound the server could not find the requested resource
+405 MethodNotAllowed the server does not allow this method on the requested resource
+409 Conflict the server reported a conflict
+410 Expired The resourceVersion for the provided list is too old.
+413 RequestEntityTooLarge Request entity too large: limit is 3145728
+415 UnsupportedMediaType the body of the request was in an unknown format
+422 Invalid the server rejected our request due to an error in our request
+429 TooManyRequests the server has received too many requests and has asked us to try again later
+500 InternalError Internal error occurred: injected
+503 ServiceUnavailable the server is currently unable to handle the request
+504 Timeout the server was unable to return a response in the time allotted, but may still be processing the request
+";
+/// The message of any other code.
+const UNUSUAL: &str = "an error on the server has prevented the request from succeeding";
+
 impl Failure {
     /// Any code, reason and message.
     pub fn new(
@@ -95,56 +115,11 @@ impl Failure {
 
     /// The usual reason and text for a bare code, as a proxy or an overloaded server sends them.
     pub fn of_code(code: u16) -> Self {
-        let (reason, message) = match code {
-            400 => (
-                "BadRequest",
-                "the server rejected our request for an unknown reason",
-            ),
-            401 => ("Unauthorized", "Unauthorized"),
-            403 => ("Forbidden", "forbidden"),
-            404 => (
-                "NotFound",
-                "the server could not find the requested resource",
-            ),
-            405 => (
-                "MethodNotAllowed",
-                "the server does not allow this method on the requested resource",
-            ),
-            409 => ("Conflict", "the server reported a conflict"),
-            410 => (
-                "Expired",
-                "The resourceVersion for the provided list is too old.",
-            ),
-            413 => (
-                "RequestEntityTooLarge",
-                "Request entity too large: limit is 3145728",
-            ),
-            415 => (
-                "UnsupportedMediaType",
-                "the body of the request was in an unknown format",
-            ),
-            422 => (
-                "Invalid",
-                "the server rejected our request due to an error in our request",
-            ),
-            429 => (
-                "TooManyRequests",
-                "the server has received too many requests and has asked us to try again later",
-            ),
-            500 => ("InternalError", "Internal error occurred: injected"),
-            503 => (
-                "ServiceUnavailable",
-                "the server is currently unable to handle the request",
-            ),
-            504 => (
-                "Timeout",
-                "the server was unable to return a response in the time allotted, but may still be processing the request",
-            ),
-            _ => (
-                "",
-                "an error on the server has prevented the request from succeeding",
-            ),
-        };
+        let usual = USUAL
+            .lines()
+            .find_map(|line| line.strip_prefix(&format!("{code} ")));
+        let usual = usual.and_then(|rest| rest.split_once(' '));
+        let (reason, message) = usual.unwrap_or(("", UNUSUAL));
         let mut failure = Self::new(code, reason, message);
         if matches!(code, 404 | 405 | 422) {
             failure.details = Some(json!({}));
@@ -338,7 +313,7 @@ pub(crate) fn json_response(code: u16, value: &Value) -> Response<ResponseBody> 
 
 /// An answer whose JSON body is already written out.
 pub(crate) fn bytes_response(code: u16, body: Vec<u8>) -> Response<ResponseBody> {
-    let mut response = Response::new(ResponseBody::whole(body));
+    let mut response = Response::new(body::whole(body));
     *response.status_mut() =
         http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
     response.headers_mut().insert(

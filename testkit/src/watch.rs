@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use tokio_util::bytes::Bytes;
 use tower::BoxError;
 
-use crate::body::{ResponseBody, broken_connection};
+use crate::body::{self, broken_connection};
 use crate::faults::{Action, Match, RuleState};
 use crate::handlers::{Answer, ResourceCall, Shape};
 use crate::object::Object;
@@ -88,7 +88,7 @@ impl ResourceCall<'_> {
         }
         drop(store);
         let frames = stream::unfold(watch, Watch::next);
-        let mut response = Response::new(ResponseBody::stream(frames));
+        let mut response = Response::new(body::stream(frames));
         let json = header::HeaderValue::from_static("application/json");
         response.headers_mut().insert(header::CONTENT_TYPE, json);
         Ok(response)

@@ -12,21 +12,14 @@ use crate::store::{Change, ChangeKind};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EventSelect {
     kind: Option<ChangeKind>,
-    namespace: Option<String>,
     name: Option<String>,
 }
 
 impl EventSelect {
     pub(crate) fn matches(&self, change: &Change) -> bool {
+        let name = self.name.as_deref();
         self.kind.is_none_or(|kind| kind == change.kind)
-            && self
-                .namespace
-                .as_deref()
-                .is_none_or(|namespace| namespace == &*change.key.namespace)
-            && self
-                .name
-                .as_deref()
-                .is_none_or(|name| name == &*change.key.name)
+            && name.is_none_or(|name| name == &*change.key.name)
     }
 }
 
@@ -54,7 +47,6 @@ pub struct EventRuleBuilder<'a> {
     pub(crate) rules: &'a Rules,
     pub(crate) matcher: Match,
     pub(crate) select: EventSelect,
-    pub(crate) window: Window,
 }
 
 #[expect(
@@ -68,42 +60,16 @@ impl EventRuleBuilder<'_> {
         self
     }
 
-    /// Only events of objects in this namespace.
-    pub fn namespace(mut self, namespace: &str) -> Self {
-        self.select.namespace = Some(namespace.to_owned());
-        self
-    }
-
     /// Only events of objects with this name.
     pub fn name(mut self, name: &str) -> Self {
         self.select.name = Some(name.to_owned());
         self
     }
 
-    /// Leaves the first `count` events alone.
-    pub fn skip(mut self, count: usize) -> Self {
-        self.window.skip = count;
-        self
-    }
-
-    /// Acts on so many events, then never again. Each watch that gets an event counts.
-    pub fn times(mut self, count: usize) -> Self {
-        self.window.times = Some(count);
-        self
-    }
-
-    /// Acts on one event only.
-    pub fn once(self) -> Self {
-        self.times(1)
-    }
-
     fn add(self, action: EventAction) -> Rule {
         let select = self.select;
-        self.rules.add(
-            self.matcher,
-            self.window,
-            Action::Event(EventRule { select, action }),
-        )
+        let rule = Action::Event(EventRule { select, action });
+        self.rules.add(self.matcher, Window::default(), rule)
     }
 
     /// Never delivers the events; later ones and bookmarks go on.

@@ -15,7 +15,7 @@ impl ResourceCall<'_> {
         let mut value = self.body_object()?;
         let mut store = self.inner.store();
         admission::namespace_accepts(self, &store)?;
-        let name = self.new_name(&value)?;
+        let name = text(&value, "/metadata/name").to_owned();
         admission::validate_name(self.resource, &name)?;
         let key = Key::new(&self.request.namespace, &name);
         if !text(&value, "/metadata/resourceVersion").is_empty() {
@@ -47,19 +47,6 @@ impl ResourceCall<'_> {
         }
         let object = self.commit(&mut store, key, &value);
         Ok(self.object_response(201, &object))
-    }
-
-    fn new_name(&self, value: &Value) -> Result<String, Failure> {
-        let name = text(value, "/metadata/name");
-        if !name.is_empty() {
-            return Ok(name.to_owned());
-        }
-        let cause = Cause {
-            message: "Required value: name or generateName is required".to_owned(),
-            ..Cause::required("metadata.name")
-        };
-        let (group, kind) = (&self.resource.group, &self.resource.kind);
-        Err(Failure::invalid(group, kind, "", &[cause]))
     }
 
     pub(crate) fn update(&self) -> Answer {

@@ -21,10 +21,7 @@ pub fn server() -> Server {
 /// The same without the pool, and it takes whatever is written to a pool: other servers refuse or prune bad values, at the
 /// latest when ipgc patches them.
 pub fn lenient() -> Server {
-    let server = Server::builder().adjust("ippools", |ippools| {
-        ippools.schema = None;
-        ippools.prune = false;
-    });
+    let server = Server::builder().adjust("ippools", |ippools| ippools.schema = None);
     let server = server.build();
     server.put(fixtures::nad(NS, "net", RANGE));
     server

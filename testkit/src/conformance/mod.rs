@@ -19,26 +19,17 @@ use http::{Method, Request, header};
 use kube::core::response::Status;
 use kube::{Client, Error};
 use serde_json::{Value, json};
+use tokio::time::timeout;
+use tower::BoxError;
 
 use crate::fixtures;
-
-/// The verdict of a check: success, or a text that says which answer was not as expected.
-pub type Verdict = Result<(), String>;
+use crate::write::text;
 
 /// A check: its name, which is the fact it shows, and the function that shows it.
-pub type Check = (
+type Check = (
     &'static str,
-    fn(Client, String) -> BoxFuture<'static, Verdict>,
+    fn(Client, String) -> BoxFuture<'static, Shown>,
 );
-
-/// How a check went.
-#[derive(Clone, Debug)]
-pub struct CheckResult {
-    /// Name of the check.
-    pub name: &'static str,
-    /// Its verdict.
-    pub verdict: Verdict,
-}
 
 /// Writes a list of checks from the names of async functions over [`Cluster`].
 macro_rules! checks {
@@ -46,15 +37,14 @@ macro_rules! checks {
         &[$((
             stringify!($name),
             |client, namespace| Box::pin(async move {
-                let shown = $module::$name(&Cluster { client, namespace }).await;
-                shown.map_err(|flaw| flaw.0)
+                $module::$name(&Cluster { client, namespace }).await
             }),
         )),*]
     };
 }
 
 /// All checks.
-pub const CHECKS: &[Check] = checks![
+const CHECKS: &[Check] = checks![
     patches::compare_and_remove_works_once,
     patches::the_last_row_leaves_an_empty_map,
     patches::tests_and_removals_of_missing_keys_are_invalid,
@@ -109,43 +99,22 @@ pub const CHECKS: &[Check] = checks![
 /// Longest time a check may take.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Runs all checks one after the other.
-pub async fn run_all(client: Client, namespace: &str) -> Vec<CheckResult> {
-    let mut results = Vec::with_capacity(CHECKS.len());
+/// Runs all checks one after the other. Returns those that fail, each with the answer that was not as expected.
+pub async fn failures(client: &Client, namespace: &str) -> Vec<String> {
+    let mut failures = Vec::new();
     for (name, check) in CHECKS {
         let run = check(client.clone(), namespace.to_owned());
-        let verdict = match tokio::time::timeout(CHECK_TIMEOUT, run).await {
-            Ok(verdict) => verdict,
-            Err(_) => Err("timed out".to_owned()),
-        };
-        results.push(CheckResult { name, verdict });
+        match timeout(CHECK_TIMEOUT, run).await {
+            Ok(Ok(())) => {}
+            Ok(Err(flaw)) => failures.push(format!("{name}: {flaw}")),
+            Err(_) => failures.push(format!("{name}: timed out")),
+        }
     }
-    results
+    failures
 }
 
-/// A difference from the expected answer, in words.
-struct Flaw(String);
-
-impl From<String> for Flaw {
-    fn from(text: String) -> Self {
-        Self(text)
-    }
-}
-
-impl From<&str> for Flaw {
-    fn from(text: &str) -> Self {
-        Self(text.to_owned())
-    }
-}
-
-impl From<Error> for Flaw {
-    fn from(error: Error) -> Self {
-        Self(error.to_string())
-    }
-}
-
-/// How a check ends.
-type Shown<T = ()> = Result<T, Flaw>;
+/// How a check ends; the error tells a difference from the expected answer.
+type Shown<T = ()> = Result<T, BoxError>;
 
 /// The answer of the server: JSON, or a refusal.
 type Answer = Result<Value, Error>;
@@ -307,11 +276,6 @@ fn ensure(holds: bool, what: impl Display) -> Shown {
     } else {
         Err(what.to_string().into())
     }
-}
-
-/// Text at a place of an object; empty if there is none.
-fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    crate::write::text(object, pointer)
 }
 
 fn version(object: &Value) -> &str {
