@@ -5,7 +5,6 @@ use std::{
     time::Duration,
 };
 
-use serde_json::json;
 use testkit::{Match, Request, fixtures};
 use tokio::time::sleep;
 
@@ -154,34 +153,19 @@ impl World {
     }
 
     /// Makes the object of a pod.
-    pub(crate) fn put_pod(
-        &self,
-        uid: u64,
-        pod: &Pod,
-        controller: Option<(&str, &str)>,
-        owner: &str,
-    ) {
+    pub(crate) fn put_pod(&self, uid: u64, pod: &Pod, controller: Option<&str>, owner: &str) {
         let node = self.machine(pod.machine).name;
-        let object = fixtures::pod(NS, &pod.name)
+        let mut object = fixtures::pod(NS, &pod.name)
             .node(&node)
-            .networks(&self.asked(&pod.nets));
-        let object = object.uid(&format!("00000000-0000-4000-8000-{uid:012x}"));
-        let object = object.with(|object| {
-            if let Some((version, kind)) = controller {
-                object["metadata"]["ownerReferences"] = json!([{
-                    "apiVersion": version,
-                    "kind": kind,
-                    "name": owner,
-                    "uid": "00000000-0000-4000-8000-ffffffffffff",
-                    "controller": true,
-                }]);
-            }
-        });
-        self.server.put(if pod.is_static {
-            object.mirror()
-        } else {
-            object
-        });
+            .networks(&self.asked(&pod.nets))
+            .uid(&format!("00000000-0000-4000-8000-{uid:012x}"));
+        if let Some(kind) = controller {
+            object = object.owner(kind, owner);
+        }
+        if pod.is_static {
+            object = object.mirror();
+        }
+        self.server.put(object);
         self.claim(uid);
         self.tell("a pod is made", format_args!("{} on {node}", pod.podref()));
     }

@@ -120,15 +120,15 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The controller of its pods: `apiVersion` and kind.
-    pub fn controller(self) -> Option<(&'static str, &'static str)> {
+    /// The kind of the controller of its pods.
+    pub fn controller(self) -> Option<&'static str> {
         match self {
-            Self::StatefulSet => Some(("apps/v1", "StatefulSet")),
-            Self::ReplicaSet => Some(("apps/v1", "ReplicaSet")),
-            Self::Job => Some(("batch/v1", "Job")),
-            Self::VirtualMachine => Some(("kubevirt.io/v1", "VirtualMachineInstance")),
+            Self::StatefulSet => Some("StatefulSet"),
+            Self::ReplicaSet => Some("ReplicaSet"),
+            Self::Job => Some("Job"),
+            Self::VirtualMachine => Some("VirtualMachineInstance"),
             Self::Bare => None,
-            Self::Static => Some(("v1", "Node")),
+            Self::Static => Some("Node"),
         }
     }
 

@@ -23,28 +23,25 @@ pub(crate) fn validate(value: &Value, causes: &mut Vec<Cause>) {
         ));
     }
     if timed {
-        for field in [
-            "reportingController",
-            "reportingInstance",
-            "action",
-            "reason",
+        for (field, pointer, is_required, limit) in [
+            (
+                "reportingController",
+                "/reportingController",
+                true,
+                usize::MAX,
+            ),
+            ("reportingInstance", "/reportingInstance", true, 128),
+            ("action", "/action", true, 128),
+            ("reason", "/reason", true, 128),
+            ("message", "/note", false, 1024),
         ] {
-            if text(value, &format!("/{field}")).is_empty() {
+            let text = text(value, pointer);
+            if is_required && text.is_empty() {
                 causes.push(Cause::required(field));
             }
-        }
-        for (field, pointer, limit) in [
-            ("reportingInstance", "/reportingInstance", 128),
-            ("action", "/action", 128),
-            ("reason", "/reason", 128),
-            ("message", "/note", 1024),
-        ] {
-            if text(value, pointer).len() > limit {
-                causes.push(Cause::invalid(
-                    field,
-                    "\"\"",
-                    &format!("can have at most {limit} characters"),
-                ));
+            if text.len() > limit {
+                let why = format!("can have at most {limit} characters");
+                causes.push(Cause::invalid(field, "\"\"", &why));
             }
         }
     } else {

@@ -100,7 +100,12 @@ impl PodBuilder {
 
     /// Controlled by another object.
     pub fn owner(mut self, kind: &str, name: &str) -> Self {
-        let version = if kind == "Job" { "batch/v1" } else { "apps/v1" };
+        let version = match kind {
+            "Job" => "batch/v1",
+            "Node" => "v1",
+            "VirtualMachineInstance" => "kubevirt.io/v1",
+            _ => "apps/v1",
+        };
         self.value["metadata"]["ownerReferences"] = json!([{
             "apiVersion": version,
             "kind": kind,

@@ -89,11 +89,7 @@ impl Resource {
 
     /// `plural.group`, or the plural alone in the core group.
     pub fn qualified(&self) -> String {
-        if self.group.is_empty() {
-            self.plural.clone()
-        } else {
-            format!("{}.{}", self.plural, self.group)
-        }
+        qualified(&self.plural, &self.group)
     }
 
     pub(crate) fn type_meta(&self) -> TypeMeta {
@@ -109,6 +105,15 @@ impl Resource {
 
     pub(crate) fn is_pod(&self) -> bool {
         self.is("", "pods")
+    }
+}
+
+/// `name.group`, or the name alone in the core group.
+pub(crate) fn qualified(name: &str, group: &str) -> String {
+    if group.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{name}.{group}")
     }
 }
 

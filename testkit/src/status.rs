@@ -9,7 +9,7 @@ use http::{Response, header};
 use serde_json::{Value, json};
 
 use crate::body::{self, ResponseBody};
-use crate::resources::Resource;
+use crate::resources::{Resource, qualified};
 
 /// A failed answer: HTTP code plus the fields of a `Status` body.
 #[derive(Clone, Debug, PartialEq)]
@@ -148,50 +148,29 @@ impl Failure {
     }
 
     pub(crate) fn not_found(resource: &Resource, name: &str) -> Self {
-        Self::new(
-            404,
-            "NotFound",
-            format!("{} \"{name}\" not found", resource.qualified()),
-        )
-        .about(resource, name)
+        let message = format!("{} \"{name}\" not found", resource.qualified());
+        Self::new(404, "NotFound", message).about(&resource.group, &resource.plural, name)
     }
 
     pub(crate) fn already_exists(resource: &Resource, name: &str) -> Self {
-        Self::new(
-            409,
-            "AlreadyExists",
-            format!("{} \"{name}\" already exists", resource.qualified()),
-        )
-        .about(resource, name)
+        let message = format!("{} \"{name}\" already exists", resource.qualified());
+        Self::new(409, "AlreadyExists", message).about(&resource.group, &resource.plural, name)
     }
 
-    pub(crate) fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
-        Self::new(
-            409,
-            "Conflict",
-            format!(
-                "Operation cannot be fulfilled on {} \"{name}\": {why}",
-                resource.qualified()
-            ),
-        )
-        .about(resource, name)
+    fn conflict(group: &str, kind: &str, name: &str, why: &str) -> Self {
+        let what = qualified(kind, group);
+        let message = format!("Operation cannot be fulfilled on {what} \"{name}\": {why}");
+        Self::new(409, "Conflict", message).about(group, kind, name)
     }
 
     /// A precondition of a deletion that fails; the real server names the kind here.
     pub(crate) fn precondition(resource: &Resource, name: &str, why: &str) -> Self {
-        let named = Resource {
-            plural: resource.kind.clone(),
-            ..resource.clone()
-        };
-        Self::conflict(&named, name, why)
+        Self::conflict(&resource.group, &resource.kind, name, why)
     }
 
     pub(crate) fn modified(resource: &Resource, name: &str) -> Self {
-        Self::conflict(
-            resource,
-            name,
-            "the object has been modified; please apply your changes to the latest version and try again",
-        )
+        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        Self::conflict(&resource.group, &resource.plural, name, why)
     }
 
     pub(crate) fn too_large(message: &str) -> Self {
@@ -209,16 +188,11 @@ impl Failure {
         } else {
             format!("{qualified} \"{name}\" is forbidden: {why}")
         };
-        Self::new(403, "Forbidden", message).about(resource, name)
+        Self::new(403, "Forbidden", message).about(&resource.group, &resource.plural, name)
     }
 
     /// 422 with causes, as validation answers.
     pub(crate) fn invalid(group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
-        let qualified = if group.is_empty() {
-            kind.to_owned()
-        } else {
-            format!("{kind}.{group}")
-        };
         let texts: Vec<String> = causes
             .iter()
             .map(|cause| format!("{}: {}", cause.field, cause.message))
@@ -227,37 +201,27 @@ impl Failure {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
         };
-        let mut failure = Self::new(
-            422,
-            "Invalid",
-            format!("{qualified} \"{name}\" is invalid: {list}"),
-        );
+        let message = format!("{} \"{name}\" is invalid: {list}", qualified(kind, group));
+        let mut failure = Self::new(422, "Invalid", message).about(group, kind, name);
         let causes: Vec<Value> = causes
             .iter()
             .map(|cause| {
                 json!({ "reason": cause.reason, "message": cause.message, "field": cause.field })
             })
             .collect();
-        let mut details = json!({ "kind": kind, "causes": causes });
+        failure.details.get_or_insert_default()["causes"] = causes.into();
+        failure
+    }
+
+    /// With details that name an object, or a kind.
+    fn about(mut self, group: &str, kind: &str, name: &str) -> Self {
+        let mut details = json!({ "kind": kind });
         for (field, value) in [("name", name), ("group", group)] {
             if !value.is_empty() {
                 details[field] = value.into();
             }
         }
-        failure.details = Some(details);
-        failure
-    }
-
-    fn about(mut self, resource: &Resource, name: &str) -> Self {
-        let mut details = serde_json::Map::new();
-        if !name.is_empty() {
-            details.insert("name".to_owned(), name.into());
-        }
-        if !resource.group.is_empty() {
-            details.insert("group".to_owned(), resource.group.as_str().into());
-        }
-        details.insert("kind".to_owned(), resource.plural.as_str().into());
-        self.details = Some(details.into());
+        self.details = Some(details);
         self
     }
 

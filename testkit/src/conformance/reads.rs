@@ -45,11 +45,17 @@ pub(super) async fn pages_are_one_consistent_revision(cluster: &Cluster) -> Show
     )
 }
 
-pub(super) async fn an_invalid_continue_token_is_a_bad_request(cluster: &Cluster) -> Shown {
-    let answer = cluster
-        .list("pods", &[("limit", "1"), ("continue", "nonsense")])
-        .await;
-    refused_for(answer, 400, "BadRequest")
+pub(super) async fn bad_options_are_bad_requests(cluster: &Cluster) -> Shown {
+    for (plural, option) in [
+        ("pods", ("continue", "nonsense")),
+        ("pods", ("fieldSelector", "spec.nope=1")),
+        ("ippools", ("fieldSelector", "spec.nope=1")),
+        ("ippools", ("resourceVersion", "nonsense")),
+    ] {
+        let answer = cluster.list(plural, &[("limit", "1"), option]).await;
+        refused_for(answer, 400, "BadRequest")?;
+    }
+    Ok(())
 }
 
 pub(super) async fn items_of_builtin_types_carry_no_type(cluster: &Cluster) -> Shown {
@@ -150,16 +156,6 @@ pub(super) async fn selectors_choose_by_field_and_label(cluster: &Cluster) -> Sh
     Ok(())
 }
 
-pub(super) async fn unsupported_field_labels_are_bad_requests(cluster: &Cluster) -> Shown {
-    for plural in ["pods", "ippools"] {
-        let answer = cluster
-            .list(plural, &[("fieldSelector", "spec.nope=1")])
-            .await;
-        refused_for(answer, 400, "BadRequest")?;
-    }
-    Ok(())
-}
-
 pub(super) async fn missing_objects_and_resources_are_not_found(cluster: &Cluster) -> Shown {
     let status = refused(cluster.get("pods/read-nothing").await, 404)?;
     same("reason", &status.reason, "NotFound")?;
@@ -190,13 +186,6 @@ pub(super) async fn unknown_paths_are_not_found(cluster: &Cluster) -> Shown {
     cluster.pool("read-status", 0).await?;
     let answer = cluster.get("ippools/read-status/status").await;
     refused_for(answer, 404, "NotFound")
-}
-
-pub(super) async fn versions_are_numbers(cluster: &Cluster) -> Shown {
-    let answer = cluster
-        .list("ippools", &[("resourceVersion", "nonsense")])
-        .await;
-    refused_for(answer, 400, "BadRequest")
 }
 
 pub(super) async fn the_version_can_be_asked_for(cluster: &Cluster) -> Shown {
