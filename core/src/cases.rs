@@ -21,7 +21,7 @@ const LOOK_AT_NODES: Duration = Duration::from_mins(1);
 /// read its pool every minute.
 const LOOK_FOR_FENCE: Duration = Duration::from_mins(10);
 /// After all retries it is asked again after this time whether rows are gone whose removal was asked for.
-const ASK_AGAIN: Duration = Duration::from_mins(5);
+const ASK_AGAIN: Duration = Duration::from_mins(1);
 
 /// The result of the turn for a case. By default it is done: the pool has no row of the owner that may be freed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

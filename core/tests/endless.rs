@@ -135,6 +135,22 @@ fn an_interface_without_address_has_no_del_to_wait_for() {
     assert_eq!(forced(last).dels(&row(1)), 1);
 }
 
+/// Calico and OVN-Kubernetes report the cluster's own network in ways of their own.
+#[rstest]
+#[case::calico(r#"{"name":"k8s-pod-network","ips":["10.244.0.9"],"default":true}"#)]
+#[case::ovn_kubernetes(
+    r#"{"name":"ovn-kubernetes","interface":"eth0","ips":["10.244.0.9"]},
+    {"name":"ovn-kubernetes","interface":"ovn-udn1","ips":["10.9.0.4"],"default":true}"#
+)]
+fn the_cluster_s_own_network_has_no_del_of_whereabouts(#[case] own: &str) {
+    let entries = format!(
+        r#"[{own},{{"name":"default/net-0","interface":"net1","ips":["10.0.0.5"]}},
+        {{"name":"default/net-1","interface":"net2","ips":["10.0.1.5"]}}]"#
+    );
+    let last = asking(2).but(|it| it.status = Status::parse(&entries));
+    assert_eq!(forced(last).dels(&row(1)), 2);
+}
+
 #[test]
 fn the_cluster_s_own_network_counts_where_whereabouts_has_it() {
     let last = on(2).but(|it| it.default_network = Some("default/a".into()));

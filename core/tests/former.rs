@@ -226,6 +226,29 @@ fn where_multus_may_report_nothing_a_status_proves_nothing(
     assert_held(&verdict, held);
 }
 
+/// Some versions of multus leave out the addresses of an interface.
+#[rstest]
+#[case::of_the_range("10.0.0.0/24", true)]
+#[case::of_another_range("10.9.0.0/24", false)]
+fn an_interface_without_addresses_may_have_it(#[case] range: &str, #[case] may_have_it: bool) {
+    let config = json!({
+        "cniVersion": "1.0.0",
+        "type": "x",
+        "ipam": {"type": "whereabouts", "range": range},
+    });
+    let entries = json!([
+        {"name": "default/nad", "interface": "net1", "ips": ["10.0.0.6"]},
+        {"name": "kube-system/other", "interface": "net2", "ips": []},
+    ]);
+    let state = elsewhere().but(|it| it.status = Status::parse(&entries.to_string()));
+    let verdict = verdict(&present(state), &beside(&config.to_string(), leftover()));
+    assert_eq!(
+        verdict == Verdict::Held(Held::Drift),
+        may_have_it,
+        "{verdict:?}"
+    );
+}
+
 /// It has none of multus' interfaces.
 #[test]
 fn a_pod_on_the_hosts_network_tells_all_the_same() {

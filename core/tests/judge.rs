@@ -117,7 +117,7 @@ fn a_pod_that_nobody_asked_about_is_not_absent() {
 #[case::malformed_status(Phase::Running, false, malformed(), Held::Changing)]
 #[case::deleted(Phase::Running, true, status(&[("net1", &["10.0.0.6"])]), Held::Leaving)]
 #[case::another_address(Phase::Running, false, status(&[("net1", &["10.0.0.6"])]), Held::Unused)]
-#[case::no_addresses(Phase::Running, false, status(&[("net1", &[])]), Held::Unused)]
+#[case::no_addresses_of_a_definition_that_is_gone(Phase::Running, false, status(&[("net1", &[])]), Held::Drift)]
 #[case::no_entries(Phase::Running, false, status(&[]), Held::Unused)]
 #[case::succeeded(Phase::Succeeded, false, status(&[("net1", &["10.0.0.6"])]), Held::Ended)]
 fn a_pod_that_is_there_holds_its_row(

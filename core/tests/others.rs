@@ -160,16 +160,22 @@ fn the_network_of_a_pool_may_be_named_on_the_nodes(
 /// Addresses of the cluster's own network are of no pool, unless the row is of a first interface.
 /// A definition may be the default network of a pod.
 #[rstest]
-#[case::of_a_further_interface("cbr0", "net1", false)]
-#[case::of_the_first_interface("cbr0", "eth0", true)]
-#[case::a_definition_is_of_each_interface("default/nad", "net1", true)]
-#[case::also_one_that_was_deleted("default/gone", "net1", true)]
+#[case::of_a_further_interface(json!({"name": "cbr0", "interface": "eth0"}), "net1", false)]
+#[case::of_the_first_interface(json!({"name": "cbr0", "interface": "eth0"}), "eth0", true)]
+#[case::calico(json!({"name": "k8s-pod-network", "default": true}), "net1", false)]
+#[case::calico_of_the_first(json!({"name": "k8s-pod-network", "default": true}), "eth0", true)]
+#[case::ovn(json!({"name": "ovn-kubernetes", "interface": "ovn-udn1", "default": true}), "net1", false)]
+#[case::another_without_a_definition(json!({"name": "x", "interface": "net1"}), "net1", true)]
+#[case::a_definition_is_of_each_interface(json!({"name": "default/nad", "interface": "eth0"}), "net1", true)]
+#[case::also_as_the_default(json!({"name": "default/nad", "default": true}), "net1", true)]
+#[case::also_one_that_was_deleted(json!({"name": "default/gone", "interface": "eth0"}), "net1", true)]
 fn the_clusters_own_network_is_that_of_first_interfaces(
-    #[case] network: &str,
+    #[case] mut entry: Value,
     #[case] interface: &str,
     #[case] is_held: bool,
 ) {
-    let status = json!([{"name": network, "interface": "eth0", "ips": ["10.0.0.5"]}]);
+    entry["ips"] = json!(["10.0.0.5"]);
+    let status = json!([entry]);
     let status = Status::parse(&status.to_string());
     let own = ended(reporting(POD, interface, "10.0.0.5"), 100, true);
     let known = Known::of(&[own]).seen(0).on(at_work());

@@ -83,9 +83,9 @@ pub struct Context {
     /// Whether the watch of pods is heard.
     pub freshness: Arc<Freshness>,
     /// Held while nodes are read, which are the same for many who need them at the same time.
-    pub reading_nodes: tokio::sync::Mutex<()>,
+    pub reading_nodes: Semaphore,
     /// Held while all pools are read for reservations without a row: those of many pools are due at one moment.
-    pub reading_pools: tokio::sync::Mutex<()>,
+    pub reading_pools: Semaphore,
     /// Whether the API server's data went back in time.
     pub history: Arc<History>,
     /// Takes news to the planner: see [`Context::plan`].
@@ -161,8 +161,8 @@ impl Context {
             stop: CancellationToken::new(),
             evidence: evidence.into(),
             freshness: Arc::new(Freshness::always(clock)),
-            reading_nodes: tokio::sync::Mutex::default(),
-            reading_pools: tokio::sync::Mutex::default(),
+            reading_nodes: Semaphore::new(1),
+            reading_pools: Semaphore::new(1),
             history: Arc::default(),
             planner: mpsc::channel(1).0,
             sweep_wanted: Arc::default(),

@@ -200,7 +200,7 @@ impl Turn<'_> {
         let living: HashSet<_> = living.map(|it| it.row.podref.as_str().to_owned()).collect();
         let is_living = |podref: &str| living.contains(podref);
         let look = async {
-            let permit = self.context.reading_pools.lock().await;
+            let permit = self.context.reading_pools.acquire().await;
             let look = read_rows_again(self.context, namespace, &addresses, is_living);
             with_permit(permit, LONGEST_LOOK, look).await
         };

@@ -125,7 +125,7 @@ impl Turn<'_> {
             return Ok(());
         }
         // Where a read hangs, others do not wait for its end: they need not be about the same node.
-        let _turn = timeout(SLOW, context.reading_nodes.lock()).await;
+        let _turn = timeout(SLOW, context.reading_nodes.acquire()).await;
         let names = names();
         let state = |nodes: &Nodes, name: &str| nodes.get(name).and_then(Node::state).cloned();
         let before: BTreeMap<_, _> = {
