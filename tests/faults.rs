@@ -140,30 +140,6 @@ async fn a_lost_answer_is_one_free_and_one_success(
     assert_eq!(bench.counted("retries_exhausted"), 0);
 }
 
-/// The API server does the patch, goes down, and is back after all retries.
-#[tokio::test(start_paused = true)]
-async fn what_was_removed_before_an_outage_is_told_after_it() {
-    let bench = three().await;
-    bench
-        .on(Match::patch("ippools"))
-        .after(|server| async move {
-            let down = server.on(Match::get("ippools")).fail(503);
-            tokio::spawn(async move {
-                seconds(60).await;
-                down.remove();
-            });
-        });
-    let lost = bench.on(Match::patch("ippools"));
-    lost.apply_then_disconnect();
-    bench.end(PODS);
-    seconds(60).await;
-    assert!(bench.counted("retries_exhausted") > 0);
-    seconds(600).await;
-    assert_eq!(bench.told_as_freed(), ["10.0.0.1", "10.0.0.2", "10.0.0.3"]);
-    assert_eq!(bench.counted("rows_freed"), 3);
-    assert_eq!(bench.reservations(), [""; 0]);
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_patch_that_is_done_late_takes_nothing_from_a_second() {
     let bench = three().await;

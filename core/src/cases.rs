@@ -20,9 +20,6 @@ const LOOK_AT_NODES: Duration = Duration::from_mins(1);
 /// The same for a case that also waits until a moment. It is longer: after a mass delete each such case would otherwise
 /// read its pool every minute.
 const LOOK_FOR_FENCE: Duration = Duration::from_mins(10);
-/// After all retries it is asked again after this time whether rows are gone whose removal was asked for.
-const ASK_AGAIN: Duration = Duration::from_mins(1);
-
 /// The result of the turn for a case. By default it is done: the pool has no row of the owner that may be freed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
@@ -300,9 +297,6 @@ impl Cases {
                 let wait = wait.max(*at_least);
                 case.tries = tries + 1;
                 (Next::Retries(wait), Outcome::not_before(now + wait))
-            } else if case.is_begun {
-                // The API server may have removed rows, and have given no answer since.
-                (Next::GivenUp, Outcome::not_before(now + ASK_AGAIN))
             } else {
                 (Next::GivenUp, outcome)
             }
