@@ -227,8 +227,10 @@ impl Collector {
         // Only now: what was in flight was allowed by it.
         election_over.cancel();
         let given_back = async { while election.join_next().await.is_some() {} };
-        // All that could send events is gone by now.
-        context.events.close();
+        // All that could send events is gone by now, unless the drain took too long.
+        if drained.is_ok() {
+            context.events.close();
+        }
         let (events_sent, ()) = tokio::join!(timeout(DRAIN_EVENTS, events_sent), given_back);
         if events_sent.is_err() {
             warn!("events were left unsent");

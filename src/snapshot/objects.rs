@@ -8,7 +8,7 @@
 
 use std::{
     fmt,
-    io::{self, Cursor, Read},
+    io::{self, Read},
 };
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
@@ -72,7 +72,9 @@ pub fn read_objects(mut source: impl Read, each: &mut Each<'_>) -> Result<bool, 
             syntax("yaml", &format!("line {}", lines.count()), error)
         })?;
         let (json, lines) = json_of(text)?;
-        (Box::new(Cursor::new(json)), Some(lines))
+        // Not both at once in memory while objects are read.
+        begin = json;
+        (Box::new(&begin[..]), Some(lines))
     };
     let mut text = Text {
         source,
