@@ -1,8 +1,8 @@
 //! Proof of absence: quorum reads of pods, begun after what they are to prove.
 //!
-//! Pods whose states are needed, and a few others, are read one by one; many others by a LIST of the names in their
-//! namespace (see [`super::roll`]), if that is fewer requests. A read that fails makes its pods Unknown; an error is
-//! never absence.
+//! A few pods are read one by one, many by a LIST of their namespace (of names only, where nobody
+//! needs more: see [`super::roll`]), whichever is fewer requests. A read that fails makes its pods
+//! Unknown; an error is never absence.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -18,7 +18,7 @@ use ipgc_core::{
 };
 use k8s_openapi::api::resource::v1::{NetworkDeviceData, ResourceClaim};
 use kube::{
-    Api,
+    Api, Resource,
     api::{ListParams, ObjectList, Request},
 };
 use serde::{Deserialize, de::IgnoredAny};
@@ -26,7 +26,7 @@ use tokio::time::Instant;
 
 use super::{context::Context, gate::Access, roll};
 use crate::{
-    calls::{CallError, call, unless_absent},
+    calls::{CallError, call},
     watch::{Lean, LeanNode, LeanPod},
 };
 
@@ -34,8 +34,9 @@ use crate::{
 const FEW: usize = 4;
 /// Reads in flight at a time.
 const CONCURRENCY: usize = 8;
-/// Nodes to a page with all that they are, in JSON: about two megabytes.
+/// Pods to a page with all that they are, in JSON: about two megabytes.
 const PAGE_OF_STATES: u32 = 250;
+
 /// Single nodes that are read for the price of a page of them.
 const READS_FOR_PAGE: usize = 16;
 
@@ -79,7 +80,7 @@ impl Context {
     /// The presence of each of these pods, read from now on, and when the first of the reads began.
     pub async fn presence(&self, asked: &Asked) -> (Instant, HashMap<PodRef, Presence>) {
         let mut by_namespace = BTreeMap::<&str, Vec<&PodRef>>::new();
-        for (podref, _) in asked.iter().filter(|(_, needs_state)| !**needs_state) {
+        for podref in asked.keys() {
             let wanted = by_namespace.entry(podref.namespace()).or_default();
             wanted.push(podref);
         }
@@ -87,7 +88,7 @@ impl Context {
         // Collected first, or the compiler cannot tell that the whole is Send.
         let lists: Vec<_> = by_namespace
             .into_iter()
-            .map(|(namespace, wanted)| self.many_pods(namespace, wanted))
+            .map(|(namespace, wanted)| self.many_pods(namespace, wanted, asked))
             .collect();
         let mut lists = stream::iter(lists).buffer_unordered(CONCURRENCY);
         let mut presence = HashMap::with_capacity(asked.len());
@@ -108,33 +109,74 @@ impl Context {
         (first, presence)
     }
 
-    /// Which of many pods of one namespace exist, and when their read began. Those that are better read one by one are
-    /// left out.
+    /// Many pods of one namespace, and when their read began. Those that are better read one by one are left out.
     async fn many_pods(
         &self,
         namespace: &str,
         wanted: Vec<&PodRef>,
+        asked: &Asked,
     ) -> (Instant, HashMap<PodRef, Presence>) {
         let begun = Instant::now();
-        let names = wanted.iter().map(|podref| podref.name().to_owned());
-        let (client, history) = (self.client.clone(), Arc::clone(&self.history));
-        let serve = |inbox| async move { roll::serve(inbox, &client, &history).await };
-        let roll = self
-            .rolls
-            .ask(&self.tasks, namespace, names.collect(), serve);
-        let reason = match roll.await {
-            Some(Ok((begun, roll))) => {
-                let presence = |podref: &PodRef| roll.get(podref.name()).cloned();
-                let found = wanted.into_iter();
-                let found = found.filter_map(|it| Some((it.clone(), presence(it)?)));
-                return (begun, found.collect());
+        let found = if wanted.iter().any(|podref| asked[*podref]) {
+            let found = self.list_pods(namespace, &wanted).await;
+            let found = found.map(|found| (begun, found));
+            found.map_err(|error| self.unknown(&error))
+        } else {
+            let names = wanted.iter().map(|podref| podref.name().to_owned());
+            let (client, history) = (self.client.clone(), Arc::clone(&self.history));
+            let serve = |inbox| async move { roll::serve(inbox, &client, &history).await };
+            let roll = self
+                .rolls
+                .ask(&self.tasks, namespace, names.collect(), serve);
+            match roll.await {
+                Some(Ok((begun, roll))) => {
+                    let presence = |podref: &PodRef| roll.get(podref.name()).cloned();
+                    let found = wanted.iter().copied();
+                    let found = found.filter_map(|it| Some((it.clone(), presence(it)?)));
+                    Ok((begun, found.collect()))
+                }
+                Some(Err(error)) => Err(self.unknown(&error)),
+                None => Err("the list ended early".into()),
             }
-            Some(Err(error)) => self.unknown(&error),
-            None => "the list ended early".into(),
         };
-        let unknown = wanted.into_iter().cloned();
-        let unknown = unknown.map(|podref| (podref, Presence::Unknown(reason.clone())));
-        (begun, unknown.collect())
+        found.unwrap_or_else(|reason| {
+            let wanted = wanted.into_iter().cloned();
+            let unknown = wanted.map(|podref| (podref, Presence::Unknown(reason.clone())));
+            (begun, unknown.collect())
+        })
+    }
+
+    /// Lists the namespace with the states of its pods as long as that takes fewer requests than
+    /// reading one by one. Those about which it says nothing are left out.
+    async fn list_pods(
+        &self,
+        namespace: &str,
+        wanted: &[&PodRef],
+    ) -> Result<HashMap<PodRef, Presence>, CallError> {
+        let mut wanted: BTreeSet<_> = wanted.iter().copied().cloned().collect();
+        let mut presence = HashMap::with_capacity(wanted.len());
+        let first = ListParams::default().limit(PAGE_OF_STATES);
+        let find = |page: ObjectList<LeanPod>, left| {
+            for pod in page.items {
+                let name = pod.meta().name.as_deref().unwrap_or_default();
+                if let Some(podref) = PodRef::new(namespace, name)
+                    && wanted.remove(&podref)
+                {
+                    let state = pod.into_state().map(Arc::new);
+                    presence.insert(podref, Presence::Present(state));
+                }
+            }
+            Ok(left <= wanted.len())
+        };
+        let is_whole = self
+            .history
+            .pages::<LeanPod, _>(&self.client, Some(namespace), first, Request::list, find)
+            .await?;
+        if is_whole {
+            let absent = wanted.into_iter();
+            presence.extend(absent.map(|podref| (podref, Presence::Absent)));
+        }
+        Ok(presence)
     }
 
     fn unknown(&self, error: &CallError) -> Box<str> {
@@ -176,8 +218,13 @@ impl Context {
         let reads: Vec<_> = wanted
             .into_iter()
             .map(|name| async move {
-                let node = unless_absent::<LeanNode, _>(call(nodes.get(name)).await, name)?;
-                Ok::<_, CallError>((name.to_owned(), node.map(|node| node.into_state().1)))
+                match call(nodes.get(name)).await {
+                    Ok(node) => Ok((name.to_owned(), Some(node.into_state().1))),
+                    Err(error) if error.is_absence_of::<LeanNode>(name) => {
+                        Ok((name.to_owned(), None))
+                    }
+                    Err(error) => Err(error),
+                }
             })
             .collect();
         let mut reads = stream::iter(reads).buffer_unordered(CONCURRENCY);
@@ -189,10 +236,9 @@ impl Context {
 
     async fn pod(&self, podref: &PodRef) -> Presence {
         let pods: Api<LeanPod> = Api::namespaced(self.client.clone(), podref.namespace());
-        let read = call(pods.get(podref.name())).await;
-        match unless_absent::<LeanPod, _>(read, podref.name()) {
-            Ok(Some(pod)) => Presence::Present(pod.into_state().map(Arc::new)),
-            Ok(None) => Presence::Absent,
+        match call(pods.get(podref.name())).await {
+            Ok(pod) => Presence::Present(pod.into_state().map(Arc::new)),
+            Err(error) if error.is_absence_of::<LeanPod>(podref.name()) => Presence::Absent,
             Err(error) => Presence::Unknown(self.unknown(&error)),
         }
     }
