@@ -16,9 +16,10 @@ mod census;
 mod common;
 mod live;
 mod others;
+mod showing;
 mod usage;
 
-use self::{census::Census, common::Common};
+use self::{census::Census, common::Common, showing::Showing};
 pub use self::{live::Live, others::Others, usage::Usage};
 use crate::{
     definitions::{Definitions, Scope},
@@ -39,6 +40,7 @@ pub struct PodIndex {
     /// In the order of their ends.
     ended: HashMap<PodRef, Vec<Arc<Ended>>>,
     common: Common,
+    showing: Showing,
     /// Hashes of the names of all other pods that exist: those that cannot have rows, as far as
     /// their annotations tell.
     others: HashSet<u64>,
@@ -60,7 +62,7 @@ pub struct PodIndex {
     pub awaited: HashSet<PodRef>,
 }
 
-/// For a checker that has to know whether it has been at a state: `common` follows from the rest.
+/// For a checker that has to know whether it has been at a state: `common` and `showing` follow from the rest.
 impl Hash for PodIndex {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let pods = (hash_of_all(&self.live), hash_of_all(&self.ended));
@@ -88,7 +90,7 @@ impl PodIndex {
         let watched = !self.listing;
         let podref = state.podref.clone();
         let mut predecessor = None;
-        if let Some(mut live) = self.live.remove(&podref) {
+        if let Some(mut live) = self.take(&podref) {
             if live.state.uid == state.uid {
                 live.advance(state, watched, now);
                 self.keep(live);
@@ -121,8 +123,15 @@ impl PodIndex {
         predecessor
     }
 
+    fn take(&mut self, podref: &PodRef) -> Option<Box<Live>> {
+        let live = self.live.remove(podref)?;
+        self.showing.remove(&live);
+        Some(live)
+    }
+
     fn keep(&mut self, mut live: Box<Live>) {
         self.common.share(&mut live);
+        self.showing.add(&live);
         self.live.insert(live.state.podref.clone(), live);
     }
 
@@ -153,7 +162,7 @@ impl PodIndex {
     pub fn delete(&mut self, last: PodState, now: Moment) -> Option<Arc<Ended>> {
         let mut is_work = last.can_have_rows() || self.had_rows(&last.podref);
         let known = match self.live.get(&last.podref) {
-            Some(live) if live.state.uid == last.uid => self.live.remove(&last.podref),
+            Some(live) if live.state.uid == last.uid => self.take(&last.podref),
             Some(_) => None,
             None => {
                 self.others.remove(&hash_of(last.podref.as_str()));
@@ -243,6 +252,8 @@ impl PodIndex {
             names.push(podref);
         }
         self.common.purge();
+        let live = self.live.values();
+        self.showing.rebuild(live.map(AsRef::as_ref));
         for end in self.ended.values_mut().flatten() {
             Arc::make_mut(end).gap_at = Some(now);
         }
@@ -302,9 +313,11 @@ impl PodIndex {
         let is_its = row.address.is_some_and(|it| live.reports(it, scope));
         let sandboxes = live.sandboxes_with(row, is_its, now);
         if notes && sandboxes != live.sandboxes {
+            self.showing.remove(live);
             // The first is another one: it was set up since the boot.
             live.trail.renewed &= live.sandboxes.tags().next() == sandboxes.tags().next();
             live.sandboxes = sandboxes;
+            self.showing.add(live);
         }
         if let Some(address) = row.address.filter(|_| is_its) {
             live.note_row(address);
@@ -416,6 +429,8 @@ impl PodIndex {
             }
             !ends.is_empty()
         });
+        let ends = self.ended.values().flatten();
+        self.showing.rebuild_ends(ends.map(AsRef::as_ref));
         self.common.purge();
     }
 
@@ -457,6 +472,7 @@ impl PodIndex {
             ended.gap_at = ended.gap_at.max(before.gap_at);
         }
         let ended = Arc::new(ended);
+        self.showing.add_end(&ended);
         // Mostly there is one.
         ends.reserve_exact(1);
         ends.push(Arc::clone(&ended));

@@ -1,10 +1,12 @@
 //! Pods that may answer on the address of a row which is another pod's.
 //!
-//! Looked for when rows are about to go: all pods are compared with all of these rows at once.
+//! Looked for when rows are about to go. All live pods are compared only if one of them shows an address or an id of
+//! these rows.
 
-use std::{collections::HashMap, net::IpAddr, sync::Arc};
-
-use foldhash::quality::FixedState;
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use crate::{
     clearance::Other,
@@ -15,16 +17,10 @@ use crate::{
     pool::RowContent,
 };
 
-use super::PodIndex;
-
-/// A property that a pod and a row may have in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Key {
-    /// An address that the pod reports.
-    Address(IpAddr),
-    /// The id of one of its containers, or of a sandbox that its rows were seen with.
-    Id(IdTag),
-}
+use super::{
+    PodIndex,
+    showing::{Key, shown},
+};
 
 /// The other pods of some rows: those that report their addresses, and those that have their ids. Some
 /// may be of a row's own name.
@@ -76,18 +72,12 @@ fn keys_of(row: &RowContent) -> impl Iterator<Item = Key> {
     [Key::Address(row.address)].into_iter().chain(id)
 }
 
-/// All that a pod shows.
-fn shown(pod: &PodState, sandboxes: &Sandboxes) -> impl Iterator<Item = Key> {
-    let addresses = pod.status.addresses().iter().copied();
-    let ids = pod.container_ids.iter().copied().chain(sandboxes.tags());
-    addresses.map(Key::Address).chain(ids.map(Key::Id))
-}
-
-/// The keys of rows, each with the owner of the rows; none where several have it.
-type Wanted<'r> = HashMap<Key, Option<&'r PodRef>, FixedState>;
-
 /// Those of the wanted keys that this pod has and another one owns.
-fn wanted_of(wanted: &Wanted<'_>, pod: &PodState, sandboxes: &Sandboxes) -> Vec<Key> {
+fn wanted_of(
+    wanted: &HashMap<Key, Option<&PodRef>>,
+    pod: &PodState,
+    sandboxes: &Sandboxes,
+) -> Vec<Key> {
     let keys = shown(pod, sandboxes);
     let is_others = |key: &Key| {
         let owner = wanted.get(key);
@@ -99,7 +89,8 @@ fn wanted_of(wanted: &Wanted<'_>, pod: &PodState, sandboxes: &Sandboxes) -> Vec<
 impl PodIndex {
     /// The other pods of these rows, those that ended included.
     pub fn others<'r>(&self, rows: impl Iterator<Item = &'r RowContent>) -> Others {
-        let mut wanted = Wanted::default();
+        // The keys of the rows, each with the owner of the rows; none where several have it.
+        let mut wanted = HashMap::new();
         for row in rows {
             for key in keys_of(row) {
                 let owner = wanted.entry(key).or_insert(Some(&row.podref));
@@ -107,7 +98,11 @@ impl PodIndex {
             }
         }
         let mut others = Others::default();
-        for live in self.live.values() {
+        let is_shown = wanted.iter().any(|(key, owner)| {
+            let owner = owner.and_then(|owner| self.live.get(owner));
+            self.showing.has_other(*key, owner.map(AsRef::as_ref))
+        });
+        for live in self.live.values().filter(|_| is_shown) {
             let keys = wanted_of(&wanted, &live.state, &live.sandboxes);
             if !keys.is_empty() {
                 let is_made_up = |key: &Key| match key {
@@ -119,7 +114,10 @@ impl PodIndex {
                 others.add(keys, &Arc::new(live.state.clone()), end.as_ref());
             }
         }
-        for end in self.ended.values().flatten() {
+        let names = wanted.keys().flat_map(|key| self.showing.ended_with(*key));
+        let names: HashSet<_> = names.collect();
+        let ends = names.into_iter().filter_map(|name| self.ended.get(name));
+        for end in ends.flatten() {
             let keys = wanted_of(&wanted, &end.last, &end.sandboxes);
             if !keys.is_empty() {
                 others.add(keys, &Arc::new(end.last.clone()), Some(end));

@@ -9,7 +9,6 @@ use ipgc_core::{
     judge::{Verdict, judge_orphan, reports_more},
     names::split,
     podref::PodRef,
-    pods::Others,
     pool::{RowContent, RowCount},
     proof::{KnownResourceClaims, OF_RESOURCE_CLAIMS, Presence, of_lone_reservation},
     reservation::Reservation,
@@ -161,11 +160,6 @@ impl Turn<'_> {
         let found = self.context.reservations_named(namespace, &names).await;
         let found =
             found.map_err(|error| self.failure(Access::Read, "read reservations", &error))?;
-        let rows = found
-            .values()
-            .filter_map(|it| it.as_row(split(&it.name, &networks).one()?.1).ok());
-        let rows: Vec<_> = rows.collect();
-        let others = self.context.evidence().pods.others(rows.iter());
         for (podref, name) in orphans {
             let place = split(&name, &networks).one();
             let Some((found, (network, address))) = found.get(&name).zip(place) else {
@@ -182,7 +176,7 @@ impl Turn<'_> {
             if found.is_claimed() {
                 marked.insert(place.clone());
             }
-            wanted.extend(self.orphan(&podref, found, place, &claims, &others));
+            wanted.extend(self.orphan(&podref, found, place, &claims));
         }
         if !wanted.is_empty() {
             self.retain_free(&mut wanted, &marked).await;
@@ -261,7 +255,6 @@ impl Turn<'_> {
         found: &Reservation,
         (network, address): Place,
         claims: &KnownResourceClaims,
-        others: &Others,
     ) -> Option<Wanted> {
         // The owner may have changed. If a row came meanwhile, the reservation goes with that row.
         let has_row = self.sandboxes.contains_key(&(podref.clone(), address));
@@ -275,6 +268,7 @@ impl Turn<'_> {
         here.add(found.interface.as_deref());
         let known = self.context.known(podref, self.batch.ends(podref), here);
         let row = found.as_row(address).ok()?;
+        let others = self.context.evidence().pods.others([&row].into_iter());
         let networks = [network.clone()].into();
         let of_pool = (self.key, None, &networks);
         let others = others.of(&row);
