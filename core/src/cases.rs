@@ -20,6 +20,7 @@ const LOOK_AT_NODES: Duration = Duration::from_mins(1);
 /// The same for a case that also waits until a moment. It is longer: after a mass delete each such case would otherwise
 /// read its pool every minute.
 const LOOK_FOR_FENCE: Duration = Duration::from_mins(10);
+
 /// The result of the turn for a case. By default it is done: the pool has no row of the owner that may be freed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
