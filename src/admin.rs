@@ -1,7 +1,7 @@
 //! The admin server: `/livez`, `/readyz` and `/metrics` over HTTP, for kubelets and Prometheus.
 //!
 //! The server answers GET and HEAD, one request to a connection, and reads nothing but the head of it. Everyone in
-//! the cluster may reach it, so connections are bounded in number and in time. It reads the [`Context`], and
+//! the cluster may reach it, so connections are bounded in number and in time. It reads the context of the run, and
 //! changes nothing.
 
 use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};

@@ -1,6 +1,6 @@
 //! The metrics in OpenMetrics text (docs/operations.md names them all).
 //!
-//! No number lives here: counters are read from [`Counters`], gauges from the [`Context`], what a sweep found
+//! No number lives here: counters are read from [`Counters`], gauges from the context of the run, what a sweep found
 //! from its report, all when they are asked for. So a pool that is gone is gone from here, and nobody counts
 //! anything twice. Labels are words of ours and names of pools and nodes, never texts of errors or names of pods.
 //!
