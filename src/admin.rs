@@ -48,10 +48,10 @@ impl Admin {
     ///
     /// # Errors
     /// When the address cannot be had.
-    pub async fn start(address: SocketAddr, vitals: Arc<Context>) -> io::Result<Self> {
+    pub async fn start(address: SocketAddr, context: Arc<Context>) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        let task = tokio::spawn(serve(listener, vitals));
+        let task = tokio::spawn(serve(listener, context));
         Ok(Self {
             address,
             _task: AbortOnDropHandle::new(task),
@@ -64,7 +64,7 @@ impl Admin {
     }
 }
 
-async fn serve(listener: TcpListener, vitals: Arc<Context>) {
+async fn serve(listener: TcpListener, context: Arc<Context>) {
     let connections = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         // Connections that are not accepted yet wait in the system's queue. The listener is never closed.
@@ -79,10 +79,10 @@ async fn serve(listener: TcpListener, vitals: Arc<Context>) {
                 continue;
             }
         };
-        let vitals = Arc::clone(&vitals);
+        let context = Arc::clone(&context);
         tokio::spawn(async move {
             // Clients that break off, or talk something else, are no news.
-            match timeout(CONNECTION, answer(stream, &vitals)).await {
+            match timeout(CONNECTION, answer(stream, &context)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => debug!(%error, "admin server: connection failed"),
                 Err(_) => debug!("admin server: connection took too long"),
@@ -92,9 +92,9 @@ async fn serve(listener: TcpListener, vitals: Arc<Context>) {
     }
 }
 
-async fn answer(stream: TcpStream, vitals: &Arc<Context>) -> hyper::Result<()> {
+async fn answer(stream: TcpStream, context: &Arc<Context>) -> hyper::Result<()> {
     let service = service_fn(|request: Request<_>| {
-        let response = page(vitals, request.method(), request.uri().path());
+        let response = page(context, request.method(), request.uri().path());
         std::future::ready(Ok::<_, Infallible>(response))
     });
     http1::Builder::new()
@@ -107,7 +107,7 @@ async fn answer(stream: TcpStream, vitals: &Arc<Context>) -> hyper::Result<()> {
         .await
 }
 
-fn page(vitals: &Arc<Context>, method: &Method, path: &str) -> Response<Full<Bytes>> {
+fn page(context: &Arc<Context>, method: &Method, path: &str) -> Response<Full<Bytes>> {
     let is_known = ["/livez", "/readyz", "/metrics"].contains(&path);
     if is_known && ![Method::GET, Method::HEAD].contains(method) {
         let text = "only GET and HEAD\n".to_owned();
@@ -125,10 +125,14 @@ fn page(vitals: &Arc<Context>, method: &Method, path: &str) -> Response<Full<Byt
         ),
     };
     match path {
-        "/livez" if vitals.is_alive() => health(""),
+        "/livez" if context.is_alive() => health(""),
         "/livez" => health("the sweep has hung for five minutes"),
-        "/readyz" => health(&vitals.not_ready().join("\n")),
-        "/metrics" => response(StatusCode::OK, metrics::CONTENT_TYPE, metrics::text(vitals)),
+        "/readyz" => health(&context.not_ready().join("\n")),
+        "/metrics" => response(
+            StatusCode::OK,
+            metrics::CONTENT_TYPE,
+            metrics::text(context),
+        ),
         _ => response(StatusCode::NOT_FOUND, TEXT, "not found\n".to_owned()),
     }
 }

@@ -25,9 +25,9 @@ use crate::{
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The present text of the metrics of a run.
-pub fn text(vitals: &Arc<Context>) -> String {
+pub fn text(context: &Arc<Context>) -> String {
     let mut registry = Registry::with_prefix("ipgc");
-    registry.register_collector(Box::new(Exporter(Arc::clone(vitals))));
+    registry.register_collector(Box::new(Exporter(Arc::clone(context))));
     let mut out = String::new();
     // Writing to a `String` cannot fail.
     let _ = text::encode(&mut out, &registry);
@@ -45,8 +45,8 @@ impl Collector for Exporter {
     }
 }
 
-fn counters(vitals: &Context, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-    let counters = &vitals.counters;
+fn counters(context: &Context, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let counters = &context.counters;
     let mut family = |name, help, metric: &dyn EncodeMetric| {
         metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
     };
@@ -82,22 +82,22 @@ fn counters(vitals: &Context, encoder: &mut DescriptorEncoder<'_>) -> fmt::Resul
     Ok(())
 }
 
-fn process(vitals: &Context, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+fn process(context: &Context, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let help = "Cases (an owner in a pool) in work or waiting";
-    let open = vitals.outlook.borrow().open;
+    let open = context.outlook.borrow().open;
     gauge(encoder, "queue_depth", help, Some(open))?;
     let help = "Live pods that can have rows";
-    let pods = vitals.evidence().pods.count_live();
+    let pods = context.evidence().pods.count_live();
     gauge(encoder, "pods_indexed", help, Some(pods))?;
-    let leads = usize::from(vitals.is_leader());
+    let leads = usize::from(context.is_leader());
     gauge(encoder, "leader", "1 where this process leads", Some(leads))?;
     let help = "When this process began, in seconds since 1970";
-    let started = vitals.started.as_duration().as_secs_f64();
+    let started = context.started.as_duration().as_secs_f64();
     gauge(encoder, "start_timestamp_seconds", help, Some(started))?;
     let help = "When the last sweep ended, in seconds since 1970; 0 before the first";
-    let swept = vitals.last_sweep();
+    let swept = context.last_sweep();
     gauge(encoder, "last_sweep_timestamp_seconds", help, Some(swept))?;
-    let synced = vitals.synced.iter().map(|(resource, synced)| {
+    let synced = context.synced.iter().map(|(resource, synced)| {
         let is_synced = i64::from(*synced.borrow());
         ([("resource", *resource)], is_synced)
     });
@@ -106,8 +106,8 @@ fn process(vitals: &Context, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result
 }
 
 /// The findings of the last sweep. A number that it does not know has no sample, which is not the same as zero.
-fn sweep(vitals: &Context, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-    let report = vitals.report();
+fn sweep(context: &Context, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let report = context.report();
     let report = report.as_deref();
     let open = report.map(|it| usize::from(it.breaker_open));
     gauge(encoder, "breaker_open", "1 while the breaker is open", open)?;

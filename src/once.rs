@@ -104,22 +104,22 @@ pub async fn once(
     stop: impl Future<Output = ()>,
 ) -> Result<Summary, String> {
     let mut survey = None;
-    let mut phase = running.vitals.phase.subscribe();
+    let mut phase = running.context.phase.subscribe();
     let result = tokio::select! {
         () = stop => Ok(()),
         // The run tells why below.
         _ = phase.wait_for(|phase| *phase == Phase::Done) => Ok(()),
         result = work(&running, wait, &mut survey) => result,
     };
-    let vitals = Arc::clone(&running.vitals);
-    let outlook = *vitals.outlook.borrow();
+    let context = Arc::clone(&running.context);
+    let outlook = *context.outlook.borrow();
     running.stop();
     running.done().await?;
     result?;
-    let counters = &vitals.counters;
+    let counters = &context.counters;
     Ok(Summary {
         survey: survey.ok_or("it was ended before the survey was over")?,
-        dry_run: vitals.config.dry_run,
+        dry_run: context.config.dry_run,
         freed: counters.rows_freed.get() + counters.rows_would_free.get(),
         reservations: counters.reservations_freed.get() + counters.reservations_would_free.get(),
         // What was not looked at by then is not done either.
@@ -141,9 +141,9 @@ async fn work(
     wait: Duration,
     survey: &mut Option<Arc<SweepReport>>,
 ) -> Result<(), String> {
-    let vitals = &running.vitals;
-    let mut outlook = vitals.outlook.subscribe();
-    let mut sweeps = vitals.sweeps.subscribe();
+    let context = &running.context;
+    let mut outlook = context.outlook.subscribe();
+    let mut sweeps = context.sweeps.subscribe();
     let surveyed = async {
         outlook.wait_for(|it| it.is_surveyed).await.ok()?;
         let first = sweeps.wait_for(|it| it.ended_at.is_some()).await.ok()?;
@@ -156,19 +156,19 @@ async fn work(
             "no survey of all addresses came to its end within {minutes} minutes"
         ));
     }
-    if timeout(ELECTION, vitals.leadership.held()).await.is_err() {
+    if timeout(ELECTION, context.leadership.held()).await.is_err() {
         let why = "another copy of ipgc does, the Lease is paused, or it cannot be written";
         return Err(format!("this run does not lead, and freed nothing: {why}"));
     }
-    let end = vitals.clock.now() + wait;
+    let end = context.clock.now() + wait;
     let is_later = |next| next > end;
     let is_over = |it: &Outlook| !it.at_work && it.begun == 0 && it.next.is_none_or(is_later);
     let is_in_time = timeout(wait, outlook.wait_for(is_over)).await.is_ok();
     if !is_in_time {
         // A mark that nobody ends keeps its address from everybody.
-        vitals.closing.cancel();
+        context.closing.cancel();
         let is_ended = |it: &Outlook| !it.at_work && it.begun == 0;
-        let longest = BEGUN + vitals.config.policy.add_budget;
+        let longest = BEGUN + context.config.policy.add_budget;
         let _ = timeout(longest, outlook.wait_for(is_ended)).await;
     }
     Ok(())

@@ -47,7 +47,7 @@ pub struct Collector {
     /// The client for requests, by which they are counted.
     pub requests: Client,
     /// The run as it is seen from outside, before it starts and from then on.
-    pub vitals: Arc<Context>,
+    pub context: Arc<Context>,
     watches: Client,
     elector: Option<Elector>,
     inputs: mpsc::Receiver<Input>,
@@ -57,7 +57,7 @@ pub struct Collector {
 /// A collector that runs. Dropping it does not stop it.
 pub struct Running {
     /// The run as it is seen from outside.
-    pub vitals: Arc<Context>,
+    pub context: Arc<Context>,
     task: JoinHandle<Result<(), String>>,
 }
 
@@ -123,20 +123,20 @@ impl Collector {
             elector,
             inputs,
             send_events: send_events.boxed(),
-            vitals: Arc::new(context),
+            context: Arc::new(context),
         }
     }
 
     /// Starts the run on the current tokio runtime.
     pub fn start(self) -> Running {
-        let vitals = self.vitals.clone();
-        vitals.phase.send_replace(Phase::Starting);
+        let context = self.context.clone();
+        context.phase.send_replace(Phase::Starting);
         let task = tokio::spawn(self.run());
-        Running { vitals, task }
+        Running { context, task }
     }
 
     async fn run(self) -> Result<(), String> {
-        let context = self.vitals;
+        let context = self.context;
         let _done = Done(context.clone());
         let (watches, history, stop) = (self.watches, &context.history, &context.stop);
         let events_sent = tokio::spawn(self.send_events);
@@ -252,14 +252,14 @@ impl Drop for Done {
 impl Running {
     /// Waits until all caches are complete and the planner runs; false if the run ended before.
     pub async fn ready(&mut self) -> bool {
-        let mut phase = self.vitals.phase.subscribe();
+        let mut phase = self.context.phase.subscribe();
         let reached = phase.wait_for(|phase| *phase != Phase::Starting).await;
         reached.is_ok_and(|phase| *phase == Phase::Ready)
     }
 
     /// Ends the run: nothing new is begun, patches in flight end.
     pub fn stop(&self) {
-        self.vitals.stop.cancel();
+        self.context.stop.cancel();
     }
 
     /// Waits for the end of the run.

@@ -65,12 +65,12 @@ mod tests {
     use super::*;
     use crate::config::Config;
 
-    fn vitals() -> Context {
+    fn context() -> Context {
         // Nobody asks it.
         let client = testkit::Server::new().client();
-        let vitals = Context::new(client, Config::default());
-        vitals.phase.send_replace(Phase::Ready);
-        vitals
+        let context = Context::new(client, Config::default());
+        context.phase.send_replace(Phase::Ready);
+        context
     }
 
     async fn seconds(seconds: u64) {
@@ -79,16 +79,16 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn five_minutes_without_a_step_are_no_life() {
-        let vitals = vitals();
+        let context = context();
         seconds(300).await;
-        assert!(vitals.is_alive());
+        assert!(context.is_alive());
         seconds(1).await;
-        assert!(!vitals.is_alive());
-        vitals.pulse.beat();
-        assert!(vitals.is_alive());
-        vitals.pulse.through(seconds(86_400)).await;
-        assert!(vitals.is_alive(), "a long wait is no illness");
+        assert!(!context.is_alive());
+        context.pulse.beat();
+        assert!(context.is_alive());
+        context.pulse.through(seconds(86_400)).await;
+        assert!(context.is_alive(), "a long wait is no illness");
         seconds(301).await;
-        assert!(!vitals.is_alive());
+        assert!(!context.is_alive());
     }
 }

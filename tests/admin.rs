@@ -54,7 +54,7 @@ fn collector(server: &Server) -> Collector {
 }
 
 async fn admin(collector: &Collector) -> Admin {
-    let started = Admin::start(ANY_PORT, collector.vitals.clone());
+    let started = Admin::start(ANY_PORT, collector.context.clone());
     started.await.unwrap()
 }
 
@@ -116,7 +116,7 @@ async fn it_is_not_ready_while_writing_is_not_allowed() {
     let running = Alive(Some(collector.start()));
     wait_for(admin.address(), "/readyz", 200).await;
     // Once a row has been seen, so that its pod's end is settled.
-    while running.vitals.counters.sweeps_ended.get() == 0 {
+    while running.context.counters.sweeps_ended.get() == 0 {
         sleep(Duration::from_millis(20)).await;
     }
     end_pod(&server, NS, "web-0");
@@ -137,7 +137,7 @@ async fn metrics_are_openmetrics() {
     let collector = collector(&server);
     let admin = admin(&collector).await;
     let running = Alive(Some(collector.start()));
-    while running.vitals.sweeps.borrow().ended_at.is_none() {
+    while running.context.sweeps.borrow().ended_at.is_none() {
         sleep(Duration::from_millis(20)).await;
     }
     let answer = ask(admin.address(), "GET", "/metrics").await;

@@ -44,7 +44,7 @@ async fn two_pools(config: Config) -> Bench {
 }
 
 fn is_ready(bench: &Bench) -> bool {
-    bench.running.vitals.not_ready().is_empty()
+    bench.running.context.not_ready().is_empty()
 }
 
 /// A write is tried again after 1, 2, 4, … seconds, and then each five minutes.

@@ -35,8 +35,8 @@ async fn nothing_leaked_costs_one_read_of_the_pool_for_all() {
         bench.delete("pods", NS, &name);
     }
     seconds(60).await;
-    assert_eq!(bench.running.vitals.counters.ends_seen.get(), 100);
-    assert!(bench.running.vitals.counters.rows_freed.get() == 0 && bench.rows(POOL) == ["250"]);
+    assert_eq!(bench.running.context.counters.ends_seen.get(), 100);
+    assert!(bench.running.context.counters.rows_freed.get() == 0 && bench.rows(POOL) == ["250"]);
     // One list of the pools' names, and a read of the pool for each batch; nothing else at all.
     let requests = bench.aside_from_sweeps();
     let pools = requests.count(|r| r.resource == "ippools");
@@ -151,5 +151,5 @@ async fn a_row_of_nobody_is_counted_once() {
         bench.kubelet().terminate_pod(NS, name).await;
         bench.wait_rows(POOL, keys).await;
     }
-    assert_eq!(bench.running.vitals.counters.rows_unknown.get(), 2);
+    assert_eq!(bench.running.context.counters.rows_unknown.get(), 2);
 }

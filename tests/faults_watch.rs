@@ -174,7 +174,7 @@ async fn an_end_is_found_though_no_watch_can_begin() {
     let down = bench.on(Match::watch("pods")).fail(403);
     bench.cut_watches("pods");
     bench.end(["web-1"]);
-    let not_ready = || bench.running.vitals.not_ready();
+    let not_ready = || bench.running.context.not_ready();
     seconds(290).await;
     assert_eq!(not_ready(), [""; 0]);
     goes_in(&bench, POOL, "1", W..=W + 120).await;
@@ -199,7 +199,7 @@ async fn a_later_list_that_cannot_be_read_for_minutes_is_told(
     let lists = strike(bench.on(Match::list(resource).namespace("")), fault);
     bench.on(Match::watch(resource)).once().fail(410);
     bench.cut_watches(resource);
-    let not_ready = || bench.running.vitals.not_ready();
+    let not_ready = || bench.running.context.not_ready();
     seconds(250).await;
     assert_eq!(not_ready(), [""; 0]);
     seconds(150).await;
@@ -275,7 +275,7 @@ async fn without_complete_caches_nothing_is_freed(
     seconds(120).await;
     server.delete("pods", NS, "web-1");
     seconds(900).await;
-    assert_eq!(*running.vitals.phase.borrow(), Phase::Starting);
+    assert_eq!(*running.context.phase.borrow(), Phase::Starting);
     let touched = server.requests().matching(&Match::resource("ippools"));
     assert!(touched.is_empty(), "{touched}");
     // Tried again and again, not in a hot loop.

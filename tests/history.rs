@@ -133,7 +133,7 @@ async fn a_leader_relies_on_its_lease_no_more_until_it_has_written_it_again() {
     let server = server();
     run_pod(&server, "web-1", 1);
     let bench = Bench::long_since(server, config).await;
-    assert!(bench.running.vitals.is_leader());
+    assert!(bench.running.context.is_leader());
     let backup = bench.back_up();
     write(&bench, 1_000);
     // A watch has to be heard of these.
@@ -142,7 +142,7 @@ async fn a_leader_relies_on_its_lease_no_more_until_it_has_written_it_again() {
     bench.restore(backup);
     let unwritten = bench.on(Match::writes("leases")).hang();
     let mut led = 0;
-    while bench.running.vitals.is_leader() {
+    while bench.running.context.is_leader() {
         sleep(Duration::from_millis(100)).await;
         led += 1;
     }
@@ -150,7 +150,7 @@ async fn a_leader_relies_on_its_lease_no_more_until_it_has_written_it_again() {
     assert_eq!(bench.counted("history_went_back"), 1);
     unwritten.remove();
     seconds(10).await;
-    assert!(bench.running.vitals.is_leader());
+    assert!(bench.running.context.is_leader());
 }
 
 /// A person pauses, and both backups are from before: the second is put back since the first was too old. Lists and watches
@@ -182,20 +182,20 @@ async fn a_pause_that_was_undone_lasts_until_a_person_ends_it(#[values(0, 60)] l
             untold.remove();
         }
         seconds(1).await;
-        assert!(!bench.running.vitals.is_leader(), "after {second} s");
+        assert!(!bench.running.context.is_leader(), "after {second} s");
     }
     assert_eq!(bench.counted("history_went_back"), 1);
     bench.restore(backup);
     for second in 0..60 {
         seconds(1).await;
-        assert!(!bench.running.vitals.is_leader(), "after {second} s");
+        assert!(!bench.running.context.is_leader(), "after {second} s");
     }
     let lease = bench.get("leases", "ipgc-system", LEASE).unwrap();
     let annotations = &lease["metadata"]["annotations"];
     assert!(annotations[PAUSE_ANNOTATION].is_string(), "{lease}");
     annotate(Value::Null);
     seconds(10).await;
-    assert!(bench.running.vitals.is_leader());
+    assert!(bench.running.context.is_leader());
 }
 
 /// Each watch that begins asks whether the data went back, until it is told.

@@ -355,7 +355,7 @@ async fn metrics_tell_pools_and_numbers_and_no_pod_or_definition() {
     seconds(3_600).await;
     bench.end(["web-0"]);
     seconds(3_600).await;
-    let text = metrics::text(&bench.running.vitals);
+    let text = metrics::text(&bench.running.context);
     let labels = [
         "cause", "code", "grade", "le", "pool", "reason", "resource", "trigger", "verb", "verdict",
     ];

@@ -31,12 +31,12 @@ async fn two() -> (Server, Alive, Alive) {
     let server = server();
     let a = copy(&server, "a").await;
     seconds(1).await;
-    assert!(a.vitals.is_leader());
+    assert!(a.context.is_leader());
     let b = copy(&server, "b").await;
     seconds(3_600).await;
     put_crowd(&server, 2);
     seconds(1).await;
-    assert!(a.vitals.is_leader() && !b.vitals.is_leader());
+    assert!(a.context.is_leader() && !b.context.is_leader());
     server.clear_requests();
     (server, a, b)
 }
@@ -118,7 +118,12 @@ async fn of_copies_that_start_together_one_leads() {
     let copies: Vec<_> = ["a", "b", "c"]
         .map(|name| Alive::start(&server, name, electing(name)))
         .into();
-    let leaders = || copies.iter().filter(|copy| copy.vitals.is_leader()).count();
+    let leaders = || {
+        copies
+            .iter()
+            .filter(|copy| copy.context.is_leader())
+            .count()
+    };
     for _ in 0..600 {
         seconds(1).await;
         assert!(leaders() <= 1);
@@ -136,7 +141,7 @@ async fn a_leader_that_is_cut_off_is_succeeded_within_the_lease_and_nine_seconds
     end(&server, "web-1").await;
     let took = rows_become(&server, &["2"], 24).await;
     assert!(took > Duration::from_secs(5), "{took:?}");
-    assert!(b.vitals.is_leader() && !a.vitals.is_leader());
+    assert!(b.context.is_leader() && !a.context.is_leader());
     assert_eq!(lease(&server)["leaseTransitions"], 1);
     assert!(written(&server, "a").is_empty());
     // It is back, and one of many.
@@ -144,7 +149,7 @@ async fn a_leader_that_is_cut_off_is_succeeded_within_the_lease_and_nine_seconds
     end(&server, "web-2").await;
     rows_become(&server, &[], 10).await;
     seconds(60).await;
-    assert!(b.vitals.is_leader() && !a.vitals.is_leader());
+    assert!(b.context.is_leader() && !a.context.is_leader());
     assert!(written(&server, "a").is_empty(), "{}", server.requests());
 }
 
@@ -156,7 +161,7 @@ async fn a_leader_that_hears_of_no_renewal_is_succeeded() {
     let late = renewals.after(async |_| seconds(4).await);
     seconds(45).await;
     assert!(late.hits() > 1, "{}", server.requests());
-    assert!(b.vitals.is_leader() && !a.vitals.is_leader());
+    assert!(b.context.is_leader() && !a.context.is_leader());
 }
 
 #[tokio::test(start_paused = true)]
@@ -167,7 +172,7 @@ async fn a_leader_whose_requests_take_seconds_leads_again_after_a_conflict() {
     slow(&server, Match::writes("leases"), 2_500);
     for _ in 0..3 {
         seconds(60).await;
-        assert!(a.vitals.is_leader(), "{}", server.requests());
+        assert!(a.context.is_leader(), "{}", server.requests());
         annotate(&server, "a", Some("b"));
     }
 }
@@ -180,7 +185,7 @@ async fn a_leader_that_stops_is_succeeded_within_five_seconds() {
     // Before the cooldown is over.
     a.stop().await;
     rows_become(&server, &["2"], 5).await;
-    assert!(b.vitals.is_leader());
+    assert!(b.context.is_leader());
     b.stop().await;
     assert_eq!(lease(&server)["holderIdentity"], Value::Null);
 }
@@ -207,13 +212,13 @@ async fn a_leader_that_cannot_renew_its_lease_writes_nothing_more() {
     b.stop().await;
     let silent = server.on(Match::resource("leases").client("a")).hang();
     seconds(11).await;
-    assert!(!a.vitals.is_leader());
+    assert!(!a.context.is_leader());
     end(&server, "web-1").await;
     seconds(600).await;
     assert!(written(&server, "a").is_empty(), "{}", server.requests());
     silent.remove();
     rows_become(&server, &["2"], 30).await;
-    assert!(a.vitals.is_leader());
+    assert!(a.context.is_leader());
 }
 
 /// Leadership ends between the rows and their reservations, before anybody else leads.
@@ -225,17 +230,17 @@ async fn reservations_are_left_to_whoever_leads_next() {
     let slow = slow.after(async |_| seconds(10).await);
     end(&server, "web-1").await;
     rows_become(&server, &["2"], 5).await;
-    assert!(a.vitals.is_leader());
+    assert!(a.context.is_leader());
     let reservation = |s: &Server| s.get(ORIP, NS, "10.0.0.1");
     seconds(10).await;
-    assert!(!a.vitals.is_leader() && !b.vitals.is_leader());
+    assert!(!a.context.is_leader() && !b.context.is_leader());
     assert!(reservation(&server).is_some());
     // b claims the reservation that it found while a led. Then it waits for ADDs that are at work.
     let gone = server.wait_until(Duration::from_secs(200), |s| reservation(s).is_none());
     assert!(gone.await, "{}", server.requests());
     let of_a = written(&server, "a").filter(|r| r.resource == ORIP);
     assert!(of_a.is_empty(), "{of_a}");
-    assert!(b.vitals.is_leader());
+    assert!(b.context.is_leader());
     slow.remove();
     silent.remove();
     // a does not ask for ever about frees that b has done.
@@ -283,7 +288,7 @@ async fn who_does_not_lead_any_more_gives_back_no_claim() {
     rows_become(&server, &["2"], 5).await;
     seconds(12).await;
     assert_eq!(claim.hits(), 1);
-    assert!(!a.vitals.is_leader() && !b.vitals.is_leader());
+    assert!(!a.context.is_leader() && !b.context.is_leader());
     let of_a = written(&server, "a").filter(|r| r.resource == ORIP);
     assert_eq!(of_a.len(), 1, "{of_a}");
     assert_eq!(podref(&server, "10.0.0.1"), "ipgc.dev/releasing");
@@ -291,7 +296,7 @@ async fn who_does_not_lead_any_more_gives_back_no_claim() {
     let given_back = |s: &Server| podref(s, "10.0.0.1") == "default/web-1";
     let given_back = server.wait_until(Duration::from_secs(900), given_back);
     assert!(given_back.await, "{}", server.requests());
-    assert!(b.vitals.is_leader());
+    assert!(b.context.is_leader());
     silent.remove();
 }
 
@@ -303,10 +308,10 @@ async fn a_standby_is_ready_again_after_a_refused_read() {
     relist(&server, "b");
     seconds(120).await;
     assert!(refused.hits() > 1);
-    assert!(!b.vitals.not_ready().is_empty());
+    assert!(!b.context.not_ready().is_empty());
     refused.remove();
     seconds(70).await;
-    assert_eq!(b.vitals.not_ready(), [""; 0]);
+    assert_eq!(b.context.not_ready(), [""; 0]);
 }
 
 /// It is deleted with all that is in it, while the copy leads.
@@ -319,12 +324,12 @@ async fn a_namespace_of_the_lease_that_goes_is_told_each_minute_and_nobody_is_re
     server.put(fixtures::nad(NS, "net", RANGE));
     let a = copy(&server, "a").await;
     seconds(5).await;
-    assert!(a.vitals.is_leader() && a.vitals.not_ready().is_empty());
+    assert!(a.context.is_leader() && a.context.not_ready().is_empty());
     server.delete("leases", LEASES, LEASE);
     server.delete("namespaces", "", LEASES);
     seconds(600).await;
-    assert!(!a.vitals.is_leader());
-    let said = a.vitals.not_ready();
+    assert!(!a.context.is_leader());
+    let said = a.context.not_ready();
     assert!(said.len() == 1 && said[0].contains("Lease"), "{said:?}");
     let told = log.lines("the namespace of the Lease is gone");
     assert!((9..=11).contains(&told.len()), "{told:?}");
@@ -333,7 +338,7 @@ async fn a_namespace_of_the_lease_that_goes_is_told_each_minute_and_nobody_is_re
     assert!(others.len() <= 1, "{others:?}");
     server.put(fixtures::namespace(LEASES));
     seconds(10).await;
-    assert!(a.vitals.is_leader() && a.vitals.not_ready().is_empty());
+    assert!(a.context.is_leader() && a.context.not_ready().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -346,7 +351,7 @@ async fn what_others_wrote_on_the_lease_stays() {
     seconds(60).await;
     let lease = server.get("leases", LEASES, LEASE).unwrap();
     assert_eq!(lease["metadata"]["annotations"]["a"], "b", "{lease}");
-    assert!(a.vitals.is_leader());
+    assert!(a.context.is_leader());
 }
 
 #[tokio::test(start_paused = true)]
@@ -360,8 +365,8 @@ async fn the_lease_is_given_back_after_the_patch_in_flight() {
     Running::stop(&a);
     seconds(3).await;
     // Not given back while a patch is in flight.
-    assert!(a.vitals.is_leader());
-    assert!(!b.vitals.is_leader());
+    assert!(a.context.is_leader());
+    assert!(!b.context.is_leader());
     a.release().done().await.expect("drained");
     rows_become(&server, &["2"], 1).await;
     // The other copy may have it already.
@@ -377,7 +382,7 @@ async fn a_dry_run_leaves_the_lease_alone() {
     seconds(60).await;
     let leases = Match::resource("leases").namespace(LEASES);
     assert!(server.requests().matching(&leases).is_empty());
-    assert!(dry.vitals.is_leader(), "alone in what it does");
+    assert!(dry.context.is_leader(), "alone in what it does");
 }
 
 /// A shutdown does not wait for a Lease that nobody answers for.
@@ -404,7 +409,7 @@ async fn a_person_pauses_all_copies_by_an_annotation_of_the_lease() {
     let (server, a, b) = two().await;
     annotate(&server, PAUSE_ANNOTATION, Some("false"));
     seconds(10).await;
-    assert!(!a.vitals.is_leader() && !b.vitals.is_leader());
+    assert!(!a.context.is_leader() && !b.context.is_leader());
     end(&server, "web-1").await;
     seconds(1_800).await;
     for name in ["a", "b"] {
@@ -415,7 +420,7 @@ async fn a_person_pauses_all_copies_by_an_annotation_of_the_lease() {
     assert!(holder.as_str().unwrap().starts_with("a_"), "{holder}");
     annotate(&server, PAUSE_ANNOTATION, None);
     rows_become(&server, &["2"], 90).await;
-    assert!(a.vitals.is_leader() && !b.vitals.is_leader());
+    assert!(a.context.is_leader() && !b.context.is_leader());
 }
 
 #[tokio::test(start_paused = true)]
@@ -428,7 +433,7 @@ async fn a_copy_that_starts_while_all_are_paused_writes_nothing() {
     let c = copy(&server, "c").await;
     end(&server, "web-1").await;
     seconds(600).await;
-    assert!(!c.vitals.is_leader());
+    assert!(!c.context.is_leader());
     assert_eq!(written(&server, "c").len(), 0, "{}", server.requests());
 }
 
@@ -443,8 +448,8 @@ async fn a_person_asks_for_a_sweep_by_an_annotation_of_the_lease() {
     a.stop().await;
     let b = copy(&server, "b").await;
     seconds(3_600).await;
-    assert!(b.vitals.is_leader());
-    let sweeps = || b.vitals.counters.sweeps_ended.get();
+    assert!(b.context.is_leader());
+    let sweeps = || b.context.counters.sweeps_ended.get();
     let before = sweeps();
     for (value, more) in [("1", 0), ("2", 1), ("2", 1), ("3", 2)] {
         annotate(&server, SWEEP_ANNOTATION, Some(value));
@@ -460,9 +465,9 @@ async fn who_never_saw_the_lease_is_not_ready() {
     let missing = server.on(Match::create("leases")).fail(404);
     let a = copy(&server, "a").await;
     seconds(30).await;
-    let said = a.vitals.not_ready();
+    let said = a.context.not_ready();
     assert!(said[0].contains("Lease"), "{said:?}");
     missing.remove();
     seconds(10).await;
-    assert!(a.vitals.not_ready().is_empty() && a.vitals.is_leader());
+    assert!(a.context.not_ready().is_empty() && a.context.is_leader());
 }

@@ -49,7 +49,7 @@ async fn a_stop_is_no_failure_of_those_who_wait() {
     bench.kubelet().terminate_pod(NS, "web-1").await;
     // The first is being patched, the second waits for its turn.
     sleep(Duration::from_millis(2_500)).await;
-    let counters = bench.running.vitals.counters.clone();
+    let counters = bench.running.context.counters.clone();
     let server = bench.stop().await;
     assert_eq!(rows(&server, POOL), ["2"]);
     assert_eq!(counters.retries_exhausted.get(), 0);

@@ -83,7 +83,7 @@ async fn a_sweep_counts_each_row_of_a_pool_by_its_verdict() {
     let counts = verdicts.map(|verdict| scrape.rows(verdict));
     let expected = [2.0, 0.0, 1.0, 1.0, 1.0].map(Some);
     assert_eq!(counts, expected, "{:#?}", scrape.0);
-    let of_report = bench.running.vitals.sweeps.borrow().rows as f64;
+    let of_report = bench.running.context.sweeps.borrow().rows as f64;
     let all: f64 = scrape.all("ipgc_pool_rows").values().sum();
     assert_eq!(all, of_report);
     assert_eq!(scrape.of_pool("ipgc_pool_size"), Some(254.0));
@@ -307,9 +307,9 @@ async fn a_scrape_of_a_thousand_pools_is_fast() {
     }
     let bench = Bench::start(server).await;
     seconds(30).await;
-    let vitals = &bench.running.vitals;
+    let context = &bench.running.context;
     let begun = std::time::Instant::now();
-    let text = metrics::text(vitals);
+    let text = metrics::text(context);
     let took = begun.elapsed();
     println!("1,000 pools: {} bytes in {took:?}", text.len());
     assert_eq!(Scrape::parse(&text).all("ipgc_pool_rows").len(), 5_000);

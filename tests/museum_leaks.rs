@@ -72,13 +72,13 @@ async fn m2_08_wedged_on_one_poisoned_item() {
     // Now everything hangs, and that is seen: the alert IpgcSweepLate goes by this.
     bench.on(Match::list("ippools")).hang();
     seconds(30).await;
-    let last = bench.running.vitals.last_sweep();
+    let last = bench.running.context.last_sweep();
     seconds(3_600).await;
-    assert!(last > 0.0 && bench.running.vitals.last_sweep() <= last);
+    assert!(last > 0.0 && bench.running.context.last_sweep() <= last);
     bench.clear_rules();
     bench.wait_rows(bad, &[]).await;
     seconds(600).await;
-    assert!(bench.running.vitals.last_sweep() > last);
+    assert!(bench.running.context.last_sweep() > last);
 }
 
 #[tokio::test(start_paused = true)]
@@ -91,7 +91,7 @@ async fn m2_09_safety_net_never_ran_unnoticed() {
     assert_eq!(bench.counted("sweeps_ended"), 0);
     assert!(bench.counted("sweeps_failed") > 0);
     // The alert IpgcSweepLate goes by this.
-    assert_eq!(bench.running.vitals.last_sweep().to_bits(), 0);
+    assert_eq!(bench.running.context.last_sweep().to_bits(), 0);
     refused.remove();
     // Nor is a success told that is none.
     let patches = bench.on(Match::patch("ippools")).fail(503);
@@ -123,7 +123,7 @@ async fn m2_13_wrong_namespace_configured() {
     assert!(log.lines("sweep found no pools").is_empty());
     let bench = Bench::with(server, config).await;
     seconds(60).await;
-    let report = bench.running.vitals.sweeps.borrow().clone();
+    let report = bench.running.context.sweeps.borrow().clone();
     assert!(bench.counted("sweeps_ended") > 0);
     let told = log.lines("sweep found no pools");
     let [line] = &told[..] else {

@@ -72,7 +72,7 @@ async fn m1_27_held_evidence_expires() {
     // Many sweeps, and far longer than any evidence is kept that nobody needs.
     seconds(4 * 3_600).await;
     stays(&bench, POOL, &["1"]).await;
-    let report = bench.running.vitals.sweeps.borrow().clone();
+    let report = bench.running.context.sweeps.borrow().clone();
     assert_eq!(report.words[Word::Unfenced as usize], 1);
     let _beat = come_back(&bench, "node-1");
     goes_in(&bench, POOL, "1", W..=W + 120).await;

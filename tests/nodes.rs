@@ -365,7 +365,7 @@ async fn pod_that_told_of_no_network_is_held_with_its_node() {
     fall_silent(&bench, "node-1", beat);
     bench.kubelet().force_delete(NS, "plain");
     stays(&bench, POOL, &["1"]).await;
-    let report = bench.running.vitals.sweeps.borrow().clone();
+    let report = bench.running.context.sweeps.borrow().clone();
     assert_eq!(report.words[Word::Unfenced as usize], 1);
     taint(&bench, "node-1");
     next_second_goes(&bench).await;

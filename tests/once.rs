@@ -156,7 +156,7 @@ async fn while_another_copy_leads_nothing_is_freed() {
     let mut other = launch(&server, elected("other"));
     assert!(other.ready().await);
     seconds(5).await;
-    assert!(other.vitals.is_leader());
+    assert!(other.context.is_leader());
     let (summary, took) = run(&server, elected("once"), Duration::from_hours(1)).await;
     assert!(fails(&summary, "this run does not lead"), "{summary:?}");
     assert!(took < 60, "{took} s");
@@ -203,9 +203,9 @@ async fn a_run_that_is_ended_in_its_first_turn_is_not_clear() {
     let slow = Match::get("ippools");
     server.on(slow).delay(Duration::from_secs(4));
     let running = launch(&server, seldom());
-    let vitals = running.vitals.clone();
+    let context = running.context.clone();
     let stop = async move {
-        let mut sweeps = vitals.sweeps.subscribe();
+        let mut sweeps = context.sweeps.subscribe();
         sweeps.wait_for(|it| it.ended_at.is_some()).await.unwrap();
         seconds(1).await;
     };

@@ -50,7 +50,7 @@ async fn each_right_that_is_withdrawn_is_told() {
         let before = (log.lines("").len(), bench.counted("events_dropped"));
         bench.on(requests(&right)).deny();
         live_on(&bench).await;
-        let not_ready = bench.running.vitals.not_ready();
+        let not_ready = bench.running.context.not_ready();
         let lines = log.lines("");
         // The API server's own words, in a warning or an error. Events are refused in a namespace that is deleted, too:
         // of those a counter tells.
@@ -91,7 +91,7 @@ async fn with_all_rights_nothing_is_refused() {
     let config = Config::default().with(|it| it.lease_namespace = Some(LEASE_NAMESPACE.to_owned()));
     let bench = Bench::long_since(server, config).await;
     live_on(&bench).await;
-    assert_eq!(bench.running.vitals.not_ready(), [""; 0]);
+    assert_eq!(bench.running.context.not_ready(), [""; 0]);
     assert_eq!(bench.rows(POOL), ["8"]);
     assert_eq!(log.lines("not allowed"), [""; 0]);
 }
@@ -111,7 +111,7 @@ async fn a_right_that_rows_do_not_need_is_missing_until_it_is_back(
     put_crowd(&server, 40);
     let bench = Bench::long_since(server, Config::default()).await;
     let denied = bench.on(requests).deny();
-    let not_ready = || bench.running.vitals.not_ready();
+    let not_ready = || bench.running.context.not_ready();
     bench.end(["web-1"]);
     // A sweep comes, too.
     seconds(400).await;

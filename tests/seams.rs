@@ -130,16 +130,16 @@ async fn a_lease_that_is_deleted_ends_the_pause() {
     let mut running = launch(&server, config);
     assert!(running.ready().await);
     seconds(10).await;
-    assert!(running.vitals.is_leader());
+    assert!(running.context.is_leader());
     server.edit("leases", "ipgc-system", LEASE, |l| {
         l["metadata"]["annotations"] = json!({ PAUSE_ANNOTATION: "" });
     });
     seconds(20).await;
-    assert!(!running.vitals.is_leader());
+    assert!(!running.context.is_leader());
     assert!(server.delete("leases", "ipgc-system", LEASE).is_some());
     seconds(3_600).await;
     assert!(
-        running.vitals.is_leader(),
+        running.context.is_leader(),
         "the Lease bears no annotation, and nobody leads"
     );
 }

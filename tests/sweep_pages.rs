@@ -48,7 +48,7 @@ async fn sweep(server: Server) -> Bench {
     let bench = Bench::start(server).await;
     goes_after(&bench, "192.168.0.0-24", "1", W + 60).await;
     seconds(600).await;
-    let report = bench.running.vitals.sweeps.borrow().clone();
+    let report = bench.running.context.sweeps.borrow().clone();
     assert_eq!(report.pools, bench.count("ippools"));
     bench
 }

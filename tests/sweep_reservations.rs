@@ -365,30 +365,30 @@ async fn that_cannot_be_listed_fail_the_sweep(#[values("500", "deny")] fault: &s
     let leaked = put_leak(&server, "10.7.0.0/24");
     let rule = strike(server.on(Match::list(ORIP)), fault);
     let bench = Bench::start(server).await;
-    let vitals = &bench.running.vitals;
+    let context = &bench.running.context;
     let mut was_ready = true;
     for _ in 0..W + 180 {
-        was_ready &= vitals.not_ready().is_empty();
+        was_ready &= context.not_ready().is_empty();
         seconds(1).await;
     }
     assert_eq!(was_ready, fault == "500", "a right is missing otherwise");
     assert!(bench.counted("sweeps_failed") > 3);
     assert_eq!(bench.counted("sweeps_ended"), 0);
-    assert_eq!(vitals.last_sweep().to_bits(), 0);
+    assert_eq!(context.last_sweep().to_bits(), 0);
     assert!(bench.rows(&leaked).is_empty());
     let shown = Scrape::of(&bench.running);
     assert_eq!(shown.rows("live"), Some(1.0));
     shown.lacks(&["ipgc_reservations_orphaned"]);
     rule.remove();
     seconds(900).await;
-    assert!(vitals.last_sweep() > 0.0 && vitals.not_ready().is_empty());
+    assert!(context.last_sweep() > 0.0 && context.not_ready().is_empty());
     let orphaned = Scrape::of(&bench.running).get("ipgc_reservations_orphaned");
     assert_eq!(orphaned, Some(0.0));
     // Later on too, that all was seen is told of the last time when it was.
-    let last = vitals.last_sweep();
+    let last = context.last_sweep();
     strike(bench.on(Match::list(ORIP)), fault);
     seconds(900).await;
-    assert_eq!(vitals.last_sweep().to_bits(), last.to_bits());
+    assert_eq!(context.last_sweep().to_bits(), last.to_bits());
     Scrape::of(&bench.running).lacks(&["ipgc_reservations_orphaned"]);
 }
 

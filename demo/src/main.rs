@@ -147,7 +147,7 @@ async fn tell(stage: &Stage, paper: Paper, running: &mut Running) -> Result<(), 
     if swept.is_err() {
         return Err(Failure::Story("ipgc did not sweep".to_owned()));
     }
-    let mut phase = running.vitals.phase.subscribe();
+    let mut phase = running.context.phase.subscribe();
     let ended = phase.wait_for(|phase| *phase == Phase::Done);
     // A panic must not keep the cluster from being cleaned up.
     let story = AssertUnwindSafe(story::tell(stage, paper)).catch_unwind();
@@ -164,7 +164,7 @@ async fn tell(stage: &Stage, paper: Paper, running: &mut Running) -> Result<(), 
 /// Waits until ipgc knows that nobody who was there before it left a row: until then it counts with
 /// such a predecessor of every pod whose name may return, and waits longer. The second sweep tells.
 async fn past_is_known(running: &Running) {
-    while running.vitals.counters.sweeps_ended.get() < 2 {
+    while running.context.counters.sweeps_ended.get() < 2 {
         sleep(Duration::from_millis(50)).await;
     }
 }

@@ -149,7 +149,7 @@ impl Copies {
         let leading = self
             .all
             .iter()
-            .filter(|copy| copy.running.vitals.is_leader());
+            .filter(|copy| copy.running.context.is_leader());
         leading
             .map(|copy| sample(&copy.running, "ipgc_queue_depth"))
             .sum()
@@ -158,7 +158,7 @@ impl Copies {
 
 /// A sample without labels of a copy's metrics.
 fn sample(running: &Running, name: &str) -> u64 {
-    let text = ipgc::metrics::text(&running.vitals);
+    let text = ipgc::metrics::text(&running.context);
     let mut lines = text.lines();
     let line = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.and_then(|value| value.parse().ok())
@@ -167,13 +167,13 @@ fn sample(running: &Running, name: &str) -> u64 {
 
 /// Adds the counts of a copy.
 fn count(running: &Running, counts: &mut BTreeMap<String, u64>) {
-    let counters = &running.vitals.counters;
+    let counters = &running.context.counters;
     for (name, value) in counters.snapshot() {
         if value > 0 {
             *counts.entry(format!("ipgc {name}")).or_default() += value;
         }
     }
-    let text = ipgc::metrics::text(&running.vitals);
+    let text = ipgc::metrics::text(&running.context);
     let freed = text
         .lines()
         .filter(|line| line.starts_with("ipgc_freed_total{"));

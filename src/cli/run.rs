@@ -158,13 +158,13 @@ async fn collect(
     let signal = signals::listen()?;
     let mut shutdown = pin!(async { info!("{}, shutting down", signal.await) });
     let collector = Collector::new(requests, watches, config);
-    let vitals = Arc::clone(&collector.vitals);
+    let context = Arc::clone(&collector.context);
     // Before anything is asked of the API server, which may be out of reach: a probe that is refused says
     // nothing. It answers until the run has ended.
     let _admin = match listen {
         None => None,
         Some(address) => {
-            let admin = Admin::start(address, Arc::clone(&vitals)).await;
+            let admin = Admin::start(address, Arc::clone(&context)).await;
             let admin =
                 admin.map_err(|error| format!("cannot listen on {address} (--listen): {error}"))?;
             info!(address = %admin.address(), "serving /livez, /readyz and /metrics");
@@ -173,7 +173,7 @@ async fn collect(
     };
     let unfit = tokio::select! {
         () = &mut shutdown => return Ok(ExitCode::from(u8::from(once.is_some()))),
-        unfit = unfit_in_time(&collector.requests, &vitals.config, once.is_some()) => unfit,
+        unfit = unfit_in_time(&collector.requests, &context.config, once.is_some()) => unfit,
     };
     let Ok(unfit) = unfit else {
         error!("the API server does not say which rights there are");
@@ -184,12 +184,12 @@ async fn collect(
     }
     let client = collector.requests.clone();
     let neighbours = tokio::spawn(async move {
-        let namespace = vitals.config.pool_namespace.as_deref();
+        let namespace = context.config.pool_namespace.as_deref();
         let mut notes = neighbours::pods(&client, namespace).await;
         notes.extend(server::notes(&client).await);
         for note in notes {
             warn!("{note}");
-            vitals.counters.start_warnings.inc();
+            context.counters.start_warnings.inc();
         }
     });
     let running = collector.start();
@@ -212,15 +212,15 @@ async fn collect(
 }
 
 async fn until_stopped(running: Running, shutdown: impl Future<Output = ()>) -> Result<(), String> {
-    let mut phase = running.vitals.phase.subscribe();
+    let mut phase = running.context.phase.subscribe();
     tokio::select! {
         () = shutdown => {}
         _ = phase.wait_for(|phase| *phase == Phase::Done) => {}
     }
     running.stop();
-    let vitals = Arc::clone(&running.vitals);
+    let context = Arc::clone(&running.context);
     let result = running.done().await;
-    for (name, value) in vitals.counters.snapshot() {
+    for (name, value) in context.counters.snapshot() {
         if value > 0 {
             info!(name, value, "counted");
         }

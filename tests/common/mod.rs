@@ -93,7 +93,7 @@ impl DerefMut for Alive {
 
 impl Drop for Alive {
     fn drop(&mut self) {
-        let has_ended = |run: &Running| *run.vitals.phase.borrow() == Phase::Done;
+        let has_ended = |run: &Running| *run.context.phase.borrow() == Phase::Done;
         let is_dead = self.0.as_ref().is_some_and(has_ended);
         assert!(thread::panicking() || !is_dead, "the run ended by itself");
         let has_panicked = self.0.is_some() && HAS_PANICKED.get();
@@ -130,7 +130,7 @@ impl Bench {
         let bench = Self::with(server, config).await;
         // Sweeps come at random times. One that ends shortly before a pod does delays the sweep that this end asks for.
         // Watches end every 290 s, and are as old at the beginning of each test.
-        let mut sweeps = bench.running.vitals.sweeps.subscribe();
+        let mut sweeps = bench.running.context.sweeps.subscribe();
         seconds(3_585).await;
         // Where sweeps are frequent, one is always near.
         for _ in 0..3 {
@@ -249,14 +249,14 @@ impl Bench {
 
     /// A counter by its name.
     pub fn counted(&self, name: &str) -> u64 {
-        let counters = self.running.vitals.counters.snapshot();
+        let counters = self.running.context.counters.snapshot();
         let found = counters.iter().find(|(counter, _)| *counter == name);
         found.expect("no such counter").1
     }
 
     /// Whether nothing is written, since the API server does not allow it.
     pub fn is_shut(&self) -> bool {
-        let not_ready = self.running.vitals.not_ready();
+        let not_ready = self.running.context.not_ready();
         not_ready.iter().any(|it| it.contains("does not allow"))
     }
 

@@ -12,7 +12,7 @@ pub struct Scrape(pub BTreeMap<String, f64>);
 impl Scrape {
     /// Those of a run, now.
     pub fn of(running: &Running) -> Self {
-        Self::parse(&metrics::text(&running.vitals))
+        Self::parse(&metrics::text(&running.context))
     }
 
     /// Reads a text, which must end as OpenMetrics does.

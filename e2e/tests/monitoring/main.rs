@@ -83,7 +83,7 @@ async fn exported() -> (String, BTreeMap<String, BTreeSet<String>>) {
     run_pod(&server, "web-0", 1);
     let bench = Bench::with(server, Config::default()).await;
     seconds(10).await;
-    let text = metrics::text(&bench.running.vitals);
+    let text = metrics::text(&bench.running.context);
     bench.stop().await;
     let mut names = BTreeMap::<_, BTreeSet<_>>::new();
     for sample in Scrape::parse(&text).0.keys() {

@@ -234,12 +234,12 @@ pub struct Collecting(Running);
 
 impl Collecting {
     pub fn counters(&self) -> &Arc<Counters> {
-        &self.0.vitals.counters
+        &self.0.context.counters
     }
 
     /// The reasons why the run is not ready.
     pub fn not_ready(&self) -> Vec<String> {
-        self.0.vitals.not_ready()
+        self.0.context.not_ready()
     }
 
     /// Stops the run and waits: then all it had to say, it has said. Returns what it counted.
